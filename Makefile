@@ -1,0 +1,52 @@
+# Two commands do all the set-up: `make demo` and `make test`.
+# Needs only make and python3 >= 3.11; the rest is installed here.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+JOBS   ?= 24
+SEED   ?= 1
+OUT    ?= demo-out
+
+.DEFAULT_GOAL := help
+
+help:  ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(VENV)/.done  ## make .venv from the lock with hashes
+
+$(VENV)/.done: requirements.lock pyproject.toml tools/venv.sh
+	@sh tools/venv.sh $(PYTHON) $(VENV)
+	@touch $@
+
+demo: install  ## real trainings on this machine, fair share against SLAQ (SEED=, JOBS=, OUT=)
+	@$(BIN)/slaqctl demo --jobs $(JOBS) --seed $(SEED) --out $(OUT)
+
+packages:
+	@sh tools/packages.sh
+
+test: install packages check  ## everything that must hold, real services included
+	$(BIN)/python -m pytest -m "not soak" $(ARGS)
+
+check: install  ## linters and types alone
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/codespell
+
+bench: install  ## times and ratios; fails past a figure that was promised
+	$(BIN)/python -m benchmarks
+
+soak: install packages  ## the long runs
+	$(BIN)/python -m pytest -m soak --timeout=7200 $(ARGS)
+
+lock:  ## renew requirements.lock (needs uv)
+	uv pip compile --quiet --generate-hashes --universal --python-version 3.11 \
+	  --extra dev --extra metrics --no-emit-index-url --no-header --upgrade \
+	  pyproject.toml -o requirements.lock
+
+clean:  ## remove .venv and what was built
+	rm -rf $(VENV) dist .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+.PHONY: help install demo packages test check bench soak lock clean

@@ -1,0 +1,215 @@
+"""TOML to frozen structs. An unknown key is an error that names file, line and key."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+from slaqd.errors import ConfigError
+from slaqd.types import Mode, Struct
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+Seconds = Annotated[float, msgspec.Meta(gt=0.0, le=86_400.0)]
+
+
+class SlaqdSection(Struct, frozen=True):
+    """``[slaqd]``: what the daemon is and where it keeps its things.
+
+    ``epoch_s`` is both the time between two cycles and the time that the forecast
+    looks ahead. ``state_dir`` and ``socket`` have defaults that depend on the user
+    (see `default_places`).
+    """
+
+    mode: Mode = Mode.OBSERVE
+    adapter: str = "local"
+    epoch_s: Seconds = 3.0
+    state_dir: str = ""
+    socket: str = ""
+
+
+class PolicySection(Struct, frozen=True):
+    """``[policy]``: how units are split; ``name`` is one of ``slaqctl plan --help``."""
+
+    name: str = "slaq"
+
+
+class Config(Struct, frozen=True):
+    """A whole configuration; ``adapter`` holds one raw section per adapter."""
+
+    slaqd: SlaqdSection = SlaqdSection()
+    policy: PolicySection = PolicySection()
+    adapter: Mapping[str, Mapping[str, Any]] = {}
+    path: str = ""
+    text: str = ""
+
+
+class Places(Struct, frozen=True):
+    """Where things are kept when nothing else is said."""
+
+    config: Path
+    state_dir: Path
+    socket: Path
+
+
+def default_places(environ: Mapping[str, str], uid: int) -> Places:
+    """Give the service's places to root, the XDG ones to everybody else.
+
+    Without ``XDG_RUNTIME_DIR`` (no login session) the socket lies with the state,
+    which only its owner can enter.
+    """
+    if uid == 0:
+        return Places(
+            config=Path("/etc/slaqd/slaqd.toml"),
+            state_dir=Path(environ.get("STATE_DIRECTORY", "/var/lib/slaqd")),
+            socket=Path(environ.get("RUNTIME_DIRECTORY", "/run/slaqd")) / "slaqd.sock",
+        )
+    home = Path(environ.get("HOME") or "~").expanduser()
+    state = Path(environ.get("XDG_STATE_HOME") or home / ".local/state") / "slaqd"
+    runtime = environ.get("XDG_RUNTIME_DIR")
+    return Places(
+        config=Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "slaqd" / "slaqd.toml",
+        state_dir=state,
+        socket=(Path(runtime) / "slaqd" if runtime else state) / "slaqd.sock",
+    )
+
+
+def load_config(path: Path | None = None) -> Config:
+    """Read a configuration, or the default one if there is any.
+
+    Parameters
+    ----------
+    path
+        The file; None means the default place, where nothing is also fine.
+
+    Raises
+    ------
+    ConfigError
+        The file can't be read, is not TOML, or says something slaqd doesn't know.
+        The text names the file, the line and the key.
+
+    """
+    places = default_places(os.environ, os.geteuid())
+    if path is None and not places.config.exists():
+        return _settled(Config(), places)
+    path = path or places.config
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"{path}: can't be read: {_reason(error)}"
+        raise ConfigError(msg) from error
+    return _settled(parse_config(text, str(path)), places)
+
+
+def parse_config(text: str, path: str) -> Config:
+    """Turn TOML text into a configuration. Raises `ConfigError` as `load_config` does."""
+    try:
+        raw = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        msg = f"{path}: not TOML: {error}"
+        raise ConfigError(msg) from error
+    for key in ("path", "text"):
+        if key in raw:
+            msg = f"{path}:{_line(text, (), key)}: unknown key {key!r}"
+            raise ConfigError(msg)
+    sections = raw.get("adapter", {})
+    for name, section in sections.items() if isinstance(sections, dict) else ():
+        if not isinstance(section, dict):
+            line = _line(text, ("adapter",), name)
+            msg = f"{path}:{line}: adapter.{name}: expected a table [adapter.{name}]"
+            raise ConfigError(msg)
+    config = _convert(raw, Config, text, path, ())
+    return msgspec.structs.replace(config, path=path, text=text)
+
+
+def adapter_config(config: Config, name: str, kind: type[S]) -> S:
+    """Give the section ``[adapter.NAME]`` as that adapter's own struct."""
+    raw = dict(config.adapter.get(name, {}))
+    return _convert(raw, kind, config.text, config.path, ("adapter", name))
+
+
+def place(config: Config, *keys: str) -> str:
+    """Say where a key stands, for messages: file, line and the key's full name."""
+    where = f"{config.path}:{_line(config.text, keys[:-1], keys[-1])}" if config.path else "the defaults"
+    return f"{where}: {'.'.join(keys)}"
+
+
+def _settled(config: Config, places: Places) -> Config:
+    section = msgspec.structs.replace(
+        config.slaqd,
+        state_dir=str(Path(config.slaqd.state_dir or places.state_dir).expanduser().absolute()),
+        socket=str(Path(config.slaqd.socket or places.socket).expanduser().absolute()),
+    )
+    return msgspec.structs.replace(config, slaqd=section)
+
+
+def _convert(raw: dict[str, Any], kind: type[S], text: str, path: str, base: tuple[str, ...]) -> S:
+    try:
+        return msgspec.convert(raw, kind)
+    except msgspec.ValidationError as error:
+        raise ConfigError(_explain(str(error), kind, text, path, base)) from error
+
+
+_UNKNOWN = re.compile(r"unknown field `(?P<field>[^`]*)`")
+_AT = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
+_INDEX = re.compile(r"\[[^\]]*\]")
+_PART = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""
+_KEY = re.compile(rf"\s*({_PART}(?:\s*\.\s*{_PART})*)\s*=")
+_HEADER = re.compile(r"\s*\[+\s*([^\]]+?)\s*\]")
+
+
+def _explain(message: str, kind: type[msgspec.Struct], text: str, path: str, base: tuple[str, ...]) -> str:
+    where = _AT.search(message)
+    plain = _INDEX.sub("", where["path"]) if where else ""
+    inside = tuple(part for part in plain.split(".") if part)
+    unknown = _UNKNOWN.search(message)
+    if unknown:
+        line = _line(text, base + inside, unknown["field"])
+        known = ", ".join(_fields(kind, inside))
+        return f"{path}:{line}: unknown key {unknown['field']!r} in {_table(base + inside)}; known: {known}"
+    *tables, key = base + inside or ("",)
+    line = _line(text, tuple(tables), key)
+    return f"{path}:{line}: {'.'.join(base + inside)}: {_AT.sub('', message)}"
+
+
+def _fields(kind: type[msgspec.Struct], inside: tuple[str, ...]) -> list[str]:
+    for part in inside:
+        kind = msgspec.structs.fields(kind)[kind.__struct_fields__.index(part)].type
+    return [name for name in kind.__struct_fields__ if name not in ("path", "text")]
+
+
+def _table(parts: tuple[str, ...]) -> str:
+    return f"[{'.'.join(parts)}]" if parts else "the file"
+
+
+def _line(text: str, tables: tuple[str, ...], key: str) -> int:
+    """Find the line of a key, or of the inline table around it: tomllib doesn't keep it."""
+    wanted, table = (*tables, key), tuple[str, ...]()
+    depth, nearest = 0, 1
+    for number, line in enumerate(text.splitlines(), start=1):
+        header, left = _HEADER.match(line), _KEY.match(line)
+        if header:
+            here = table = _parts(header[1])
+        elif left:
+            here = table + _parts(left[1])
+        else:
+            continue
+        if here[: len(wanted)] == wanted:
+            return number
+        if len(here) > depth and wanted[: len(here)] == here:
+            depth, nearest = len(here), number
+    return nearest
+
+
+def _parts(dotted: str) -> tuple[str, ...]:
+    return tuple(part.strip().strip("\"'") for part in dotted.split("."))
+
+
+def _reason(error: Exception) -> str:
+    return error.strerror or str(error) if isinstance(error, OSError) else "it is not UTF-8 text"
