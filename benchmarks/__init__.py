@@ -1,0 +1,1 @@
+"""Measurements: each prints a JSON line and lines that people can read."""
