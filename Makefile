@@ -15,8 +15,13 @@ help:  ## list the targets
 
 install: $(VENV)/.done  ## make .venv from the lock with hashes
 
-$(VENV)/.done: requirements.lock pyproject.toml tools/venv.sh
+$(VENV)/.locked: requirements.lock tools/venv.sh
 	@sh tools/venv.sh $(PYTHON) $(VENV)
+	@touch $@
+
+# Apart from the lock, so that a new line in pyproject.toml doesn't cost a new .venv.
+$(VENV)/.done: $(VENV)/.locked pyproject.toml
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
 demo: install  ## real trainings on this machine, fair share against SLAQ (SEED=, JOBS=, OUT=)

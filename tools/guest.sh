@@ -6,7 +6,7 @@ set -eu
 PATH=$PATH:/usr/sbin:/sbin
 dir=$1
 if [ "$(id -u)" -ne 0 ]; then
-  echo "Making the guest needs root, once. Ask for:  sudo sh $0 DIR  or run the tests as root one time." >&2
+  echo "Making the guest's image needs root." >&2
   exit 1
 fi
 # Namespaces of its own: whatever debootstrap mounts and starts ends with this script, however it ends.
@@ -15,6 +15,7 @@ if [ "${2-}" != inside ]; then
 fi
 
 root=$dir/root
+mkdir -p "$dir"
 debootstrap --variant=minbase \
   --include=systemd,systemd-sysv,dbus,python3,linux-image-cloud-amd64,initramfs-tools \
   bookworm "$root" >"$dir/debootstrap.log" 2>&1 || {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Make a virtual environment from the lock. usage: venv.sh PYTHON DIR
+# Make a virtual environment with what the lock says. usage: venv.sh PYTHON DIR
 set -eu
 python=$1 dir=$2
 command -v "$python" >/dev/null || {
@@ -15,4 +15,3 @@ command -v "$python" >/dev/null || {
 echo "making $dir (about a minute when the packages are cached)"
 "$python" -m venv --clear "$dir"
 "$dir/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-"$dir/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .

@@ -1,0 +1,253 @@
+"""The adapter for this machine: jobs are process groups, their lever is a CPU quota."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Iterable, Sequence
+
+from slaqd.adapter import AsUser, Capabilities, LeverSpec, Registration, Store
+from slaqd.clock import Clock
+from slaqd.errors import AdapterUnavailable, JobGone
+from slaqd.types import Action, Finding, Job, JobKey, Lever, Outcome, Owner, Refused, Restore, Snapshot, State
+from slaqd_local import capacity, processes, rows
+from slaqd_local import config as configuration
+from slaqd_local.accounts import Account, Accounts
+from slaqd_local.acts import Acts
+from slaqd_local.config import MANAGER, POOL
+from slaqd_local.findings import findings
+from slaqd_local.holder import Holder
+from slaqd_local.means import Seen
+from slaqd_local.notes import Notes
+from slaqd_local.rows import Facts
+from slaqd_local.sight import Sight, View, Views
+
+_GATHERINGS = 5
+_CROWDED = 0.95
+
+
+class LocalAdapter:
+    """Makes a resource manager of this machine.
+
+    Jobs come from the core's registrations: a job is a process group and all its
+    descendants. It lives while any process of it lives. How each is held is read
+    back from the kernel, not remembered.
+    """
+
+    Config = configuration.Config
+
+    def __init__(
+        self, config: configuration.Config, clock: Clock, store: Store, as_user: AsUser | None = None
+    ) -> None:
+        del as_user  # one user here: everything runs as oneself
+        self._config = config
+        self._clock = clock
+        self._store = store
+        self._holder = Holder(config)
+        self._sight = Sight(store, self._holder)
+        self._accounts = Accounts()
+        self._others = capacity.Others()
+        self._acts = Acts(self._holder, self._accounts, config.unit_milli, self._all_units())
+
+    def check(self) -> Sequence[Finding]:
+        """See `slaqd.adapter.Adapter.check`."""
+        return findings(self._config, self._holder, self._all_units())
+
+    def owner(self, key: JobKey) -> Owner:
+        """See `slaqd.adapter.Adapter.owner`.
+
+        A key that is not registered is one too, if it is that of a process group.
+
+        Raises
+        ------
+        JobGone
+            No process of the job lives.
+        AdapterUnavailable
+            ``/proc`` can't be read.
+
+        """
+        for pid in sorted(self._pids(key)):
+            uid = processes.real_uid(pid)
+            if uid is not None:
+                return Owner(uid=uid, name=_user_name(uid))
+        msg = f"job {key} has ended or never was"
+        raise JobGone(msg)
+
+    def capabilities(self) -> Capabilities:
+        """See `slaqd.adapter.Adapter.capabilities`."""
+        levers = {Lever.NONE: LeverSpec(), Lever.CPUS: LeverSpec()}
+        return Capabilities(levers=levers, min_epoch_s=0.5, actions_per_s=1000.0)
+
+    def snapshot(self, deadline: float) -> Snapshot:
+        """See `slaqd.adapter.Adapter.snapshot`; one pass over ``/proc``, two where a job seems to have ended.
+
+        Beside looking it keeps up what was asked for: a dead keeper is replaced, and
+        processes that joined a held job come under its quota.
+
+        Raises
+        ------
+        AdapterUnavailable
+            ``/proc`` can't be read, or the deadline has passed.
+
+        """
+        self._in_time(deadline)
+        boot = _boot()
+        views = self._views(boot)
+        at = self._clock.monotonic()
+        jobs = tuple([self._row(view, at) for view in views.values()])
+        self._gather(views.values())
+        self._accounts.keep(set(views))
+        room = {"cpu_milli": self._room(at) * self._config.unit_milli}
+        self._in_time(deadline)
+        return Snapshot(taken_at=at, incarnation=boot, pools={POOL: room}, jobs=jobs)
+
+    def apply(self, actions: Sequence[Action], deadline: float) -> Sequence[Outcome]:
+        """See `slaqd.adapter.Adapter.apply`. What the deadline cuts off is refused, and may be asked again.
+
+        Raises
+        ------
+        AdapterUnavailable
+            ``/proc`` can't be read: nothing was done.
+
+        """
+        boot = _boot()
+        views = self._views(boot)
+        outcomes = [self._one(action, views.get(action.key), boot, deadline) for action in actions]
+        self._gather_all(views, {action.key for action in actions if not isinstance(action, Restore)})
+        return outcomes
+
+    def close(self, *, restore: bool) -> None:
+        """See `slaqd.adapter.Adapter.close`: with ``restore`` the jobs go on without quotas.
+
+        Where they came from stays written down, and a new slaqd adopts them again.
+        Jobs that keepers hold run free either way.
+        """
+        if restore:
+            for registration in self._registrations():
+                self._lift(registration.key)
+        self._holder.close()
+
+    def _one(self, action: Action, view: View | None, boot: str, deadline: float) -> Outcome:
+        if self._clock.monotonic() > deadline:
+            return Refused("the deadline passed before its turn", retry=True)
+        return self._acts.one(action, view, boot)
+
+    def _row(self, view: View, at: float) -> Job:
+        key, notes = view.registration.key, view.notes
+        account = self._accounts.of(key)
+        consumed = account.consumed(notes, view.seen, view.family)
+        spent = account.spent(consumed, view.family)
+        if rows.lever(view.registration)[0] is Lever.CPUS and not notes.restored:
+            self._accounts.total += spent
+        if view.state is State.ENDED and not notes.ended:
+            notes.end(consumed)
+            self._clear(view)
+        facts = Facts(
+            state=view.state,
+            seen=view.seen,
+            restored=notes.restored,
+            cpu_seconds=consumed,
+            uses=account.rate(at, spent),
+            spares=self._spares(account, at, consumed, view.seen),
+            gap=view.gap or self._holder.trouble(notes.hold, view.pids),
+        )
+        return rows.row(view.registration, facts, self._config.unit_milli, self._all_units())
+
+    def _spares(self, account: Account, at: float, consumed: float | None, seen: Seen | None) -> float | None:
+        if seen is None:
+            return None
+        crowded = self._others.busy > _CROWDED * len(os.sched_getaffinity(0))
+        return account.demand.look(at, consumed, seen, crowded=crowded)
+
+    def _views(self, boot: str) -> dict[JobKey, View]:
+        try:
+            return self._sight.look(self._registrations(), boot)
+        except OSError as error:
+            raise _unreadable(error) from error
+
+    def _registrations(self) -> list[Registration]:
+        known = self._store.registrations()
+        return [each for each in known if each.key.manager == MANAGER and each.key.id.isdecimal()]
+
+    def _gather_all(self, views: Views, touched: set[JobKey]) -> None:
+        # A process that was forked between the look and the move is outside: look again.
+        live = {key: view for key, view in views.items() if view.state is not State.ENDED}
+        for _ in range(_GATHERINGS):
+            live = self._sight.again(live)
+            if not self._gather(view for key, view in live.items() if key in touched):
+                return
+
+    def _gather(self, views: Iterable[View]) -> bool:
+        found = False
+        for view in views:
+            if view.notes.hold is None or view.notes.restored or not view.family.pids:
+                continue
+            try:
+                key = view.registration.key
+                found |= self._holder.gather(key, view.notes, view.family.pids, self._sight.table)
+            except OSError:
+                continue  # this job's trouble shows in its own row, as units that don't hold
+        return found
+
+    def _lift(self, key: JobKey) -> None:
+        hold = Notes(self._store, key).hold
+        if hold is None:
+            return
+        try:
+            self._holder.lift(key, hold)
+        except OSError:
+            return  # one job's trouble must not leave the others under quota
+
+    def _clear(self, view: View) -> None:
+        try:
+            self._holder.clear(view.registration.key, view.notes.hold)
+        except OSError:
+            return  # an empty group is no harm
+
+    def _pids(self, key: JobKey) -> frozenset[int]:
+        views = self._views(_boot())
+        if key in views:
+            return views[key].pids
+        leader = self._sight.table.get(int(key.id)) if key.id.isdecimal() else None
+        alive = leader is not None and leader.alive and leader.start == key.start
+        return frozenset({int(key.id)}) if alive else frozenset()
+
+    def _room(self, at: float) -> int:
+        try:
+            others = self._others.look(at, capacity.busy_seconds(), self._accounts.total)
+            limits = [self._config.cores, capacity.quota_cores()]
+        except OSError as error:
+            raise _unreadable(error) from error
+        return capacity.units(
+            cores=len(os.sched_getaffinity(0)),
+            limits=[limit for limit in limits if limit is not None],
+            others=others,
+            reserve=self._config.reserve_milli / 1000,
+            unit=self._config.unit_milli / 1000,
+        )
+
+    def _all_units(self) -> int:
+        return max(1, len(os.sched_getaffinity(0)) * 1000 // self._config.unit_milli)
+
+    def _in_time(self, deadline: float) -> None:
+        if self._clock.monotonic() > deadline:
+            msg = "this machine was too slow: the deadline has passed"
+            raise AdapterUnavailable(msg)
+
+
+def _boot() -> str:
+    try:
+        return processes.boot_id()
+    except OSError as error:
+        raise _unreadable(error) from error
+
+
+def _unreadable(error: OSError) -> AdapterUnavailable:
+    return AdapterUnavailable(f"/proc can't be read: {error}")
+
+
+def _user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

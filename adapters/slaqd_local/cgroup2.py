@@ -1,0 +1,196 @@
+"""CPU quotas by cgroup version 2: ``cpu.max`` (Documentation/admin-guide/cgroup-v2)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from slaqd.types import JobKey
+from slaqd_local import groups, hierarchy
+from slaqd_local.hierarchy import UNIFIED, Hierarchy
+from slaqd_local.means import Origins, Seen, job_directory, quota_us
+from slaqd_local.processes import Table
+
+_LIMITS = ("cpu.max", "memory.max", "memory.high")
+_MAIN = "main"
+_WEIGHT = 100
+_MOST_WEIGHT = 10_000
+
+
+class Cgroup2:
+    """Holds jobs by groups in the unified hierarchy.
+
+    The groups stand directly under the topmost group that we may divide: the root of
+    the hierarchy for root, the delegated one for a user (cgroups(7), "Delegation").
+    """
+
+    name = "cgroup2"
+
+    def __init__(self, group: str, period_us: int) -> None:
+        self._group = group
+        self._period_us = period_us
+        self._tree = hierarchy.find(UNIFIED)
+
+    def why_not(self) -> str | None:
+        """See `Means.why_not`."""
+        if self._tree is None:
+            return "cgroup v2 is not mounted"
+        top = self._tree.writable()
+        if top is None:
+            return f"no right to make groups in {self._tree.directory(self._tree.own)}"
+        if "cpu" not in _words(top / "cgroup.controllers"):
+            return f"the cpu controller is not among those of cgroup v2 in {top}"
+        return None
+
+    def bars(self, pids: Collection[int]) -> str | None:
+        """See `Means.bars`: what limits a job already must not be escaped by leaving it."""
+        tree = self._need()
+        for group in set(groups.origins(tree, pids).values()):
+            for directory in tree.chain(group):
+                if directory == self._home() or self._home() in directory.parents:
+                    continue
+                limit = next((name for name in _LIMITS if _limits(directory / name)), None)
+                if limit is not None:
+                    return f"it has a limit of its own, {directory / limit}"
+        return None
+
+    def origins(self, pids: Collection[int]) -> Origins:
+        """See `Means.origins`."""
+        return {UNIFIED: groups.origins(self._need(), pids)}
+
+    def look(self, key: JobKey) -> Seen | None:
+        """See `Means.look`."""
+        directory = self._directory(key)
+        try:
+            quota, period = (directory / "cpu.max").read_text(encoding="ascii").split()
+            stat = groups.table(directory / "cpu.stat")
+        except FileNotFoundError:
+            return None
+        return Seen(
+            milli=None if quota == "max" else round(int(quota) * 1000 / int(period)),
+            pids=frozenset(groups.members(directory)),
+            cpu_seconds=stat["usage_usec"] / 1e6,
+            periods=stat.get("nr_periods", 0),
+            throttled=stat.get("nr_throttled", 0),
+        )
+
+    def hold(self, key: JobKey, pids: Collection[int], milli: int) -> None:
+        """See `Means.hold`: the quota stands before the first process comes under it."""
+        directory = self._directory(key)
+        if not (directory / "cpu.max").exists():
+            self._make(directory)
+        quota = quota_us(milli, self._period_us)
+        _set_quota(directory, f"{quota} {self._period_us}", burst=quota)
+        self._weigh(directory, max(1, milli * _WEIGHT // 1000))
+        groups.move(self.outside(key, pids), directory)
+
+    def outside(self, key: JobKey, pids: Collection[int]) -> list[int]:
+        """See `Means.outside`."""
+        directory = self._directory(key)
+        if not directory.is_dir():
+            return []
+        inside = set(groups.members(directory))
+        return [pid for pid in pids if pid not in inside]
+
+    def trouble(self, pids: Collection[int]) -> str | None:
+        """See `Means.trouble`: a quota reaches all that is in the group."""
+        del pids
+        return None
+
+    def gather(self, key: JobKey, pids: Collection[int], table: Table) -> None:
+        """See `Means.gather`."""
+        del table
+        groups.move(pids, self._directory(key))
+
+    def lift(self, key: JobKey) -> None:
+        """See `Means.lift`."""
+        try:
+            directory = self._directory(key)
+            _set_quota(directory, "max", burst=0)
+            self._weigh(directory, _WEIGHT)
+        except FileNotFoundError:
+            return
+
+    def give_back(self, key: JobKey, origins: Origins) -> None:
+        """See `Means.give_back`."""
+        self.lift(key)
+        came_from = {pid: self._stepped_down(group) for pid, group in origins.get(UNIFIED, {}).items()}
+        groups.empty(self._directory(key), self._need(), came_from)
+
+    def clear(self, key: JobKey) -> None:
+        """See `Means.clear`."""
+        groups.remove(self._directory(key))
+
+    def close(self) -> None:
+        """See `Means.close`: there are none."""
+
+    @staticmethod
+    def _weigh(directory: Path, weight: int) -> None:
+        # Where CPU is short all the same, jobs share it as they were granted it; and the
+        # jobs together weigh as much as if each were a process outside, not like one.
+        groups.write(directory / "cpu.weight", str(min(_MOST_WEIGHT, weight)))
+        jobs = groups.count(directory.parent)
+        groups.write(directory.parent / "cpu.weight", str(min(_MOST_WEIGHT, _WEIGHT * max(1, jobs))))
+
+    def _make(self, directory: Path) -> None:
+        home = directory.parent
+        home.mkdir(exist_ok=True)
+        if (home.parent / "cgroup.type").exists():
+            # A group below the root that divides its CPU among groups may hold no process
+            # itself, or they become "domain invalid". Those in ours move down first, as
+            # systemd advises to whom it delegates (systemd.resource-control(5), Delegate=).
+            self._step_down()
+        _enable(home.parent)
+        _enable(home)
+        directory.mkdir(exist_ok=True)
+
+    def _step_down(self) -> None:
+        leaf = self._leaf()
+        pids = groups.members(leaf.parent)
+        if pids:
+            leaf.mkdir(exist_ok=True)
+            groups.move(pids, leaf)
+
+    def _stepped_down(self, group: str) -> str:
+        leaf = self._leaf()
+        return (
+            f"{group}/{leaf.name}"
+            if self._need().directory(group) == leaf.parent and leaf.is_dir()
+            else group
+        )
+
+    def _leaf(self) -> Path:
+        return self._home().parent / f"{self._group}-{_MAIN}"
+
+    def _need(self) -> Hierarchy:
+        if self._tree is None:
+            raise FileNotFoundError(self.why_not())
+        return self._tree
+
+    def _home(self) -> Path:
+        tree = self._need()
+        return (tree.writable() or tree.mount.point) / self._group
+
+    def _directory(self, key: JobKey) -> Path:
+        return self._home() / job_directory(key)
+
+
+def _set_quota(directory: Path, quota: str, burst: int) -> None:
+    groups.set_quota(directory / "cpu.max", quota, directory / "cpu.max.burst", burst)
+
+
+def _enable(directory: Path) -> None:
+    if "cpu" not in _words(directory / "cgroup.subtree_control"):
+        groups.write(directory / "cgroup.subtree_control", "+cpu")
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="ascii").split()
+    except FileNotFoundError:
+        return []
+
+
+def _limits(path: Path) -> bool:
+    words = _words(path)
+    return bool(words) and words[0] != "max"

@@ -1,0 +1,88 @@
+"""One job's row of the snapshot, made from what was seen of it. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from slaqd.adapter import Registration
+from slaqd.types import Job, Lever, Sizes, State
+from slaqd_local import demand
+from slaqd_local.config import POOL
+from slaqd_local.means import Seen
+
+
+class Facts(NamedTuple):
+    """What was seen of one job.
+
+    ``uses`` is what it used of late, in cores; ``spares`` says the same of a job that
+    leaves some of its quota unused, else it is None.
+    """
+
+    state: State
+    seen: Seen | None = None
+    restored: bool = False
+    cpu_seconds: float | None = None
+    uses: float = 0.0
+    spares: float | None = None
+    gap: str | None = None
+
+
+def lever(registration: Registration) -> tuple[Lever, str | None]:
+    """Tell a job's lever, and why it can't be moved if it asked for one that is not of this machine."""
+    asked = registration.tag.lever
+    if asked in {None, Lever.CPUS}:
+        return Lever.CPUS, None
+    return Lever.NONE, None if asked is Lever.NONE else f"lever {asked} is not one of this machine's"
+
+
+def sizes(registration: Registration, all_units: int) -> Sizes:
+    """Bound a job by its tag, else by the whole machine."""
+    least = max(1, registration.tag.min or 1)
+    return Sizes(min=least, max=max(least, registration.tag.max or all_units))
+
+
+def target(seen: Seen | None, unit_milli: int) -> int | None:
+    """Turn a quota that was read back into units.
+
+    A quota that is no whole number of units was set under another configuration:
+    the job counts as not held, and is adopted anew.
+    """
+    if seen is None or seen.milli is None or seen.milli % unit_milli:
+        return None
+    return seen.milli // unit_milli
+
+
+def row(registration: Registration, facts: Facts, unit_milli: int, all_units: int) -> Job:
+    """Make the row. A job that is held to nothing is shown to hold what it uses."""
+    moved_by, why = lever(registration)
+    bounds = sizes(registration, all_units)
+    ended = facts.state is State.ENDED
+    held_to = None if facts.restored or ended else target(facts.seen, unit_milli)
+    wants = None if facts.spares is None else demand.units(facts.spares, unit_milli, bounds.min, bounds.max)
+    return Job(
+        key=registration.key,
+        name=registration.name,
+        owner=registration.owner,
+        state=facts.state,
+        pool=POOL,
+        tag=registration.tag,
+        lever=moved_by,
+        unit={"cpu_milli": unit_milli},
+        sizes=bounds,
+        held=_in_use(facts, unit_milli) if held_to is None else held_to,
+        cwd=registration.cwd,
+        submitted=registration.submitted,
+        target=held_to,
+        wants=None if ended or held_to is None else wants,
+        cpu_seconds=facts.cpu_seconds,
+        cannot_grow=why,
+        cannot_shrink=why,
+        gap=facts.gap,
+    )
+
+
+def _in_use(facts: Facts, unit_milli: int) -> int:
+    """Count the units that a running job uses; one that was given back is none of slaqd's."""
+    if facts.restored or facts.state is not State.RUNNING:
+        return 0
+    return round(facts.uses * 1000 / unit_milli)

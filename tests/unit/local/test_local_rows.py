@@ -1,0 +1,118 @@
+"""A job's row in the snapshot, its notes, and the adapter's section of the configuration."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from slaqd_local import Config, rows
+from slaqd_local.means import LEAST_US, Seen, job_directory, period_us, quota_us
+from slaqd_local.notes import Notes
+from slaqd_local.rows import Facts
+
+from slaqd.adapter import Registration
+from slaqd.testing import MemoryStore
+from slaqd.types import JobKey, Lever, Owner, State, Tag
+
+KEY = JobKey("local", "42", 1000)
+
+
+def registration(**tag: object) -> Registration:
+    return Registration(KEY, Owner(1, "me"), Tag(**tag), "job", "/", 0.0)
+
+
+def test_a_quota_that_is_no_whole_number_of_units_is_not_a_target() -> None:
+    assert rows.target(Seen(200), 100) == 2
+    assert rows.target(Seen(150), 100) is None
+    assert rows.target(Seen(None), 100) is None
+    assert rows.target(None, 100) is None
+
+
+def test_a_job_without_bounds_has_the_machine() -> None:
+    assert rows.sizes(registration(), 20).max == 20
+    bounds = rows.sizes(registration(min=4, max=2), 20)
+    assert (bounds.min, bounds.max) == (4, 4)
+
+
+def test_a_lever_of_another_manager_is_named() -> None:
+    job = rows.row(registration(lever=Lever.ARRAY), Facts(State.RUNNING), 100, 20)
+    assert job.lever is Lever.NONE
+    assert job.cannot_grow == "lever array is not one of this machine's"
+
+
+def test_an_ended_job_holds_nothing() -> None:
+    job = rows.row(registration(), Facts(State.ENDED, Seen(200), spares=0.1, cpu_seconds=3.5), 100, 20)
+    assert (job.held, job.target, job.wants, job.cpu_seconds) == (0, None, None, 3.5)
+
+
+def test_what_a_job_wants_is_told_in_units() -> None:
+    assert rows.row(registration(max=8), Facts(State.RUNNING, Seen(800), spares=0.25), 100, 20).wants == 4
+
+
+def test_the_first_origin_is_the_truth() -> None:
+    notes = Notes(MemoryStore(), KEY)
+    notes.set_hold("cgroup1", {"cpu": {"1": "/a", "2": "/a", "3": "/b"}})
+    notes.set_hold("cgroup1", {"cpu": {"1": "/slaqd/job", "4": "/c", "5": "/a"}})
+    assert notes.hold is not None
+    assert notes.hold.origins == {"cpu": {"": "/a", "3": "/b", "1": "/slaqd/job", "4": "/c"}}
+
+
+def test_origins_under_another_means_are_others() -> None:
+    notes = Notes(MemoryStore(), KEY)
+    notes.set_hold("cgroup1", {"cpu": {"1": "/a"}})
+    notes.set_hold("keeper", {})
+    assert notes.hold is not None
+    assert (notes.hold.means, notes.hold.origins) == ("keeper", {})
+
+
+def test_a_job_held_to_nothing_holds_what_it_uses() -> None:
+    seen = Facts(State.RUNNING, uses=0.52)
+    assert (rows.row(registration(), seen, 100, 20).held, rows.row(registration(), seen, 100, 20).target) == (
+        5,
+        None,
+    )
+    given_back = Facts(State.RUNNING, uses=0.52, restored=True)
+    assert rows.row(registration(), given_back, 100, 20).held == 0
+
+
+def test_notes_are_there_for_the_next_slaqd() -> None:
+    store = MemoryStore()
+    old = Notes(store, KEY)
+    old.set_hold("cgroup2", {"": {"7": "/x"}})
+    old.admit()
+    old.set_restored(1.5)
+    new = Notes(store, KEY)
+    assert (new.hold, new.admitted, new.restored, new.cpu) == (None, True, True, 1.5)
+    new.take_back()
+    assert not Notes(store, KEY).restored
+
+
+def test_a_group_is_named_by_numbers_alone() -> None:
+    assert job_directory(KEY) == "job-42-1000"
+    with pytest.raises(ValueError, match="invalid literal"):
+        job_directory(JobKey("local", "../../etc", 1))
+
+
+def test_the_kernel_takes_no_quota_below_a_millisecond() -> None:
+    assert [quota_us(milli, 100_000) for milli in (1, 10, 20, 1500)] == [1000, 1000, 2000, 150_000]
+
+
+@pytest.mark.parametrize("unit_milli", [10, 20, 50, 100, 1000])
+def test_one_unit_is_a_quota_that_the_kernel_takes_as_it_is(unit_milli: int) -> None:
+    period = period_us(unit_milli)
+    assert quota_us(unit_milli, period) == unit_milli * period / 1000 >= LEAST_US
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"unit": 1}',
+        '{"unit_milli": 0}',
+        '{"cgroup": "../x"}',
+        '{"cgroup": "a/b"}',
+        '{"means": "nice"}',
+        '{"cores": 0}',
+    ],
+)
+def test_a_wrong_section_is_refused(text: str) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode(text, type=Config)
