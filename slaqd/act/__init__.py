@@ -1,0 +1,7 @@
+"""Plan to Actions to Outcomes: the only room that changes the cluster."""
+
+from slaqd.act.execute import Done, execute
+from slaqd.act.journal import Journal
+from slaqd.act.reconcile import reconcile
+
+__all__ = ["Done", "Journal", "execute", "reconcile"]

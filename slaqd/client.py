@@ -1,0 +1,171 @@
+"""Asks a running slaqd over its control socket. Light: it loads in jobs' wrappers."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from slaqd import wire
+from slaqd.errors import ControlError, DaemonUnreachable, NotPermitted
+from slaqd.types import Struct
+
+T = TypeVar("T")
+
+TIMEOUT_S = 2.0
+GONE_S = 10.0
+_MAX_REPLY = 64 * 1024 * 1024
+
+
+class Client:
+    """One daemon, asked one question per connection.
+
+    Parameters
+    ----------
+    path
+        The unix socket.
+    timeout_s
+        How long a question may take in all.
+
+    """
+
+    def __init__(self, path: Path, timeout_s: float = TIMEOUT_S) -> None:
+        self.path = path
+        self._timeout_s = timeout_s
+
+    def ask(self, verb: wire.Verb, kind: type[T], args: Struct | None = None) -> T:
+        """Ask, and give the answer as ``kind``.
+
+        Raises
+        ------
+        DaemonUnreachable
+            Nobody answers in time, or what answers is no slaqd of this version.
+        NotPermitted
+            The daemon serves somebody else, or the job is somebody else's.
+        ControlError
+            The daemon said no; its text says why.
+
+        """
+        try:
+            raw = msgspec.Raw(msgspec.json.encode(args)) if args is not None else msgspec.Raw(b"{}")
+        except UnicodeEncodeError as error:
+            code, text = "bad_request", error.object.encode("utf-8", "backslashreplace").decode()
+            raise ControlError(code, f"{text}: not UTF-8 text; slaqd can't take it") from error
+        line = self._exchange(wire.encode(wire.Request(v=wire.VERSION, verb=verb, args=raw)))
+        try:
+            reply = msgspec.json.decode(line, type=wire.Reply)
+            if reply.error is None and not isinstance(reply.ok, msgspec.UnsetType):
+                return msgspec.json.decode(reply.ok, type=kind)
+        except msgspec.MsgspecError as error:
+            msg = f"{self.path}: the answer makes no sense to this version: {error}"
+            raise DaemonUnreachable(msg) from error
+        raise _raised(reply.error, self.path)
+
+    def _exchange(self, request: bytes) -> bytes:
+        try:
+            with socket.socket(socket.AF_UNIX) as sock:
+                deadline = time.monotonic() + self._timeout_s
+                sock.settimeout(self._timeout_s)
+                sock.connect(str(self.path))
+                sock.sendall(request)
+                return _line(sock, deadline)
+        except PermissionError as error:
+            msg = f"{self.path}: permission denied: this slaqd serves another user"
+            raise NotPermitted(msg) from error
+        except TimeoutError as error:
+            msg = f"{self.path}: slaqd does not answer within {self._timeout_s:g} s; is it overloaded?"
+            raise DaemonUnreachable(msg) from error
+        except (FileNotFoundError, ConnectionRefusedError) as error:
+            msg = f"{self.path}: no slaqd is running there; start one with: slaqd"
+            raise DaemonUnreachable(msg) from error
+        except OSError as error:
+            msg = f"{self.path}: slaqd can't be reached: {error.strerror or error}"
+            raise DaemonUnreachable(msg) from error
+
+
+def start_ticks(pid: int) -> int:
+    """Give a process's start in clock ticks since boot (proc(5), field 22 of stat).
+
+    Raises
+    ------
+    ProcessLookupError
+        There is no such process.
+
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except FileNotFoundError as error:
+        msg = f"no process has the id {pid}"
+        raise ProcessLookupError(msg) from error
+    return int(stat.rpartition(b")")[2].split()[19])
+
+
+def await_admission(
+    client: Client,
+    job: str,
+    poll_s: float,
+    told: Callable[[str], None],
+    alive: Callable[[], bool] = lambda: True,
+) -> None:
+    """Wait until slaqd lets ``job`` start, or has been gone for `GONE_S`.
+
+    ``told`` gets each new reason for waiting, and the news that slaqd is gone. The
+    wait ends too when the waiting command is no longer ``alive``.
+    """
+    reason, seen = "", time.monotonic()
+    while alive():
+        try:
+            view = client.ask(wire.Verb.SHOW, wire.JobView, wire.JobArgs(job=job))
+        except ControlError as error:
+            if time.monotonic() - seen > GONE_S:
+                told(f"starting without slaqd: {error}")
+                return
+        else:
+            seen = time.monotonic()
+            if not view.wait:
+                return
+            if view.reason != reason:
+                reason = view.reason
+                told(reason)
+        time.sleep(poll_s)
+
+
+def reachable(paths: Sequence[Path]) -> Path:
+    """Choose the first socket that exists, else the first."""
+    return next((path for path in paths if _is_socket(path)), paths[0])
+
+
+def _is_socket(path: Path) -> bool:
+    try:
+        return path.is_socket()
+    except PermissionError:
+        return False  # another user's place: not for us
+
+
+def _line(sock: socket.socket, deadline: float) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    while not (chunks and chunks[-1].endswith(b"\n")):
+        sock.settimeout(max(deadline - time.monotonic(), 0.001))
+        chunk = sock.recv(65536)
+        if not chunk:
+            msg = "the connection was closed before the answer"
+            raise ConnectionError(msg)
+        size += len(chunk)
+        if size > _MAX_REPLY:
+            msg = "the answer is too long"
+            raise ConnectionError(msg)
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _raised(failure: wire.Failure | None, path: Path) -> ControlError:
+    if failure is None:
+        return DaemonUnreachable(f"{path}: an empty answer")
+    if failure.code == "not_permitted":
+        return NotPermitted(failure.text)
+    return ControlError(failure.code, failure.text)

@@ -1,0 +1,1 @@
+"""The process: one cycle after another, and a socket to ask it."""

@@ -1,0 +1,56 @@
+"""Restores jobs without a daemon, from the journal alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from slaqd.act import Journal, execute
+from slaqd.clock import SystemClock
+from slaqd.config import Config
+from slaqd.daemon.loop import refusals
+from slaqd.daemon.service import JOURNAL, make_adapter, state
+from slaqd.errors import AdapterRefused
+from slaqd.types import Restore, State
+
+_APPLY_S = 30.0
+
+
+def restore_offline(config: Config, job: str | None) -> int:
+    """Give one job, or all, back what they had; say how many that were.
+
+    They stay paused for the daemon that comes after. Raises `AlreadyRunning` where
+    a daemon holds the state, `AdapterRefused` with the reasons where a job could
+    not be restored.
+    """
+    clock = SystemClock()
+    directory = Path(config.slaqd.state_dir)
+    if not (directory / JOURNAL).exists():
+        return 0
+    with state(directory):
+        journal = Journal(directory / JOURNAL)
+        try:
+            return _restore(config, journal, clock, job)
+        finally:
+            journal.close()
+
+
+def _restore(config: Config, journal: Journal, clock: SystemClock, job: str | None) -> int:
+    adapter = make_adapter(config, clock, journal)
+    deadline = clock.monotonic() + _APPLY_S
+    snapshot = adapter.snapshot(deadline)
+    jobs = [one for one in snapshot.jobs if one.state is not State.ENDED and job in (None, one.key.id)]
+    for one in jobs if job is not None else ():
+        journal.pause(one.key, paused=True)
+    if job is None and jobs:
+        journal.keep_fact("paused", "1")
+    run = journal.begin_run(clock.wall())
+    actions = [
+        Restore(id=f"{run}.r-{number}", key=one.key, incarnation=snapshot.incarnation, why="slaqctl restore")
+        for number, one in enumerate(jobs)
+    ]
+    before = {one.key: one.target for one in jobs}
+    wrong = refusals(execute(adapter, journal, clock, actions, before, deadline))
+    adapter.close(restore=False)
+    if wrong:
+        raise AdapterRefused("; ".join(wrong))
+    return len(jobs)

@@ -1,0 +1,115 @@
+"""What the socket shows: made once a cycle, read by any thread, never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from slaqd.act.journal import EndedRow
+from slaqd.types import Allocation, Curve, Job, JobKey, Plan, Resources, Snapshot, State, Struct
+from slaqd.wire import JobView
+
+
+class View(Struct, frozen=True):
+    """The last cycle, as people see it."""
+
+    jobs: Mapping[JobKey, JobView] = {}
+    plan: Plan | None = None
+    pools: Mapping[str, Resources] = {}
+    room: Mapping[str, int] = {}
+    sentence: str = "no cycle yet"
+    cycles: int = 0
+
+
+def job_view(job: Job, curve: Curve, allocation: Allocation | None, *, paused: bool, acting: bool) -> JobView:
+    """Show one job of the snapshot, with its curve and what the plan says of it."""
+    known = curve.count > 0
+    return JobView(
+        job=job.key.id,
+        start=job.key.start,
+        name=job.name,
+        user=job.owner.name,
+        state=job.state.value,
+        pool=job.pool,
+        lever=job.lever.value,
+        min=job.sizes.min,
+        max=job.sizes.max,
+        submitted=job.submitted,
+        units=job.target,
+        plan=allocation.units if allocation else None,
+        wants=job.wants,
+        reason=job.gap or (allocation.reason if allocation else ""),
+        loss=curve.losses[-1] if known else None,
+        step=curve.steps[-1] if known else None,
+        points=curve.count,
+        fall=allocation.fall if allocation else None,
+        log=curve.path,
+        health=curve.health.value,
+        note=curve.note,
+        cpu_seconds=job.cpu_seconds,
+        paused=paused,
+        wait=acting and job.state is State.WAITING,
+    )
+
+
+def live_views(
+    snapshot: Snapshot,
+    curves: Sequence[Curve],
+    plan: Plan | None,
+    paused: frozenset[JobKey],
+    *,
+    acting: bool,
+    admitted: frozenset[JobKey] = frozenset(),
+) -> dict[JobKey, JobView]:
+    """Show every job of the snapshot; commands just ``admitted`` need not wait until it is seen."""
+    given = {allocation.key: allocation for allocation in plan.allocations} if plan else {}
+    return {
+        job.key: job_view(
+            job,
+            curve,
+            given.get(job.key),
+            paused=job.key in paused,
+            acting=acting and job.key not in admitted,
+        )
+        for job, curve in zip(snapshot.jobs, curves, strict=True)
+    }
+
+
+def ended_view(row: EndedRow) -> JobView:
+    """Show a job that is over, from what the journal kept."""
+    registration = row.registration
+    view = (
+        msgspec.json.decode(row.last, type=JobView)
+        if row.last
+        else JobView(
+            job=registration.key.id,
+            start=registration.key.start,
+            name=registration.name,
+            user=registration.owner.name,
+            state=State.ENDED.value,
+            pool="",
+            lever="",
+            min=registration.tag.min or 1,
+            max=registration.tag.max or 1,
+            submitted=registration.submitted,
+        )
+    )
+    return msgspec.structs.replace(
+        view,
+        state=State.ENDED.value,
+        units=None,
+        plan=None,
+        fall=None,
+        wait=False,
+        ended=row.ended,
+        exit_status=row.exit_status,
+        reason=_how(view, row),
+    )
+
+
+def _how(view: JobView, row: EndedRow) -> str:
+    took = max(row.ended - row.registration.submitted, 0.0)
+    status = "" if row.exit_status is None else f" with exit status {row.exit_status}"
+    points = f"{view.points} points logged" if view.points else "no loss was logged"
+    return f"ended{status} after {took:.0f} s, {points}"

@@ -1,0 +1,125 @@
+"""Follows the log and the pace of every running job from cycle to cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+
+from slaqd import tag as tags
+from slaqd.errors import TagError
+from slaqd.observe import Log
+from slaqd.predict import Pace
+from slaqd.types import Curve, Health, Job, JobKey, Snapshot, State
+
+_CLOCKS_AGREE_S = 60.0
+_NO_LOG = Curve(health=Health.MISSING, note="no log was named: give --log FILE (or log= in the tag)")
+
+
+@dataclass
+class _Followed:
+    """What is kept of one job between two cycles."""
+
+    log: Log | None
+    pace: Pace = field(default_factory=Pace)
+    curve: Curve = field(default_factory=Curve)
+    held: list[tuple[float, int]] = field(default_factory=list)
+    mark: tuple[float, float] | None = None
+
+
+class Watch:
+    """The logs and paces of the jobs of one snapshot after another."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[JobKey, _Followed] = {}
+
+    def look(self, snapshot: Snapshot, now: float) -> tuple[Sequence[Curve], Sequence[Pace]]:
+        """Read what is new of each job's log, and learn its seconds per iteration.
+
+        Parameters
+        ----------
+        snapshot
+            Whose jobs to look at. Jobs that it doesn't show are forgotten.
+        now
+            Wall time in seconds.
+
+        Returns
+        -------
+        curves, paces
+            One of each per job, in the snapshot's order.
+
+        """
+        self._jobs = {job.key: self._jobs.get(job.key) or _follow(job) for job in snapshot.jobs}
+        for job in snapshot.jobs:
+            self._look_at(job, now)
+        followed = [self._jobs[job.key] for job in snapshot.jobs]
+        return [one.curve for one in followed], [one.pace for one in followed]
+
+    def _look_at(self, job: Job, now: float) -> None:
+        one = self._jobs[job.key]
+        units = job.held if job.state is State.RUNNING else 0
+        one.curve = one.log.poll(now) if one.log else one.curve
+        _learn(one, now)
+        self.hold(job.key, units, now)
+
+    def hold(self, key: JobKey, units: int, now: float) -> None:
+        """Note that a job holds ``units`` from ``now`` (wall time) on."""
+        one = self._jobs.get(key)
+        if one is None or (one.held and one.held[-1][1] == units):
+            return
+        one.held.append((now, units))
+        while len(one.held) > 1 and one.mark is not None and one.held[1][0] <= one.mark[1]:
+            one.held.pop(0)
+
+
+def _follow(job: Job) -> _Followed:
+    if job.tag.log is None:
+        return _Followed(log=None, curve=_NO_LOG)
+    try:
+        path = tags.expand(job.tag.log, key=job.key, user=job.owner.name, name=job.name, cwd=job.cwd)
+    except TagError as error:
+        return _Followed(log=None, curve=Curve(health=Health.UNREADABLE, note=str(error)))
+    return _Followed(log=Log(path, job.tag))
+
+
+def _learn(one: _Followed, now: float) -> None:
+    """Turn the points since the last look into one sample of seconds per iteration."""
+    curve = one.curve
+    if not curve.count or not isfinite(curve.seconds[-1]):
+        return
+    step, seconds = curve.steps[-1], curve.seconds[-1]
+    before, one.mark = one.mark, (step, seconds)
+    if before is None:
+        before = _first_mark(curve)
+    steps, took = step - before[0], seconds - before[1]
+    if steps <= 0 or took <= 0:
+        return
+    end = seconds if abs(seconds - now) < _CLOCKS_AGREE_S else now
+    units = mean_units(one.held, end - took, end)
+    if units > 0:
+        one.pace.add(units, took / steps)
+
+
+def _first_mark(curve: Curve) -> tuple[float, float]:
+    return next(
+        ((k, t) for k, t in zip(curve.steps, curve.seconds, strict=True) if isfinite(t)),
+        (curve.steps[-1], curve.seconds[-1]),
+    )
+
+
+def mean_units(held: Sequence[tuple[float, int]], start: float, end: float) -> float:
+    """Average a step function of (wall time, units) over ``start`` to ``end``.
+
+    Work done goes with the time integral of the units, so this is the number of
+    units under which an iteration of that length would have taken as long.
+    """
+    if not held:
+        return 0.0
+    if end <= start:
+        return float(held[-1][1])
+    total = 0.0
+    for index, (since, units) in enumerate(held):
+        until = held[index + 1][0] if index + 1 < len(held) else end
+        low = start if index == 0 else max(since, start)
+        total += units * max(min(until, end) - low, 0.0)
+    return total / (end - start)
