@@ -9,16 +9,19 @@ from types import FrameType
 
 import click
 
+from slaqd.cli.output import as_json, print_json
+
 _INTERRUPTED = 130
 
 
 @click.command()
 @click.option("--jobs", default=24, show_default=True, type=click.IntRange(min=2, max=200))
 @click.option("--seed", default=1, show_default=True, type=click.IntRange(min=0))
+@as_json
 @click.option(
     "--out", default="demo-out", show_default=True, type=click.Path(path_type=Path, file_okay=False)
 )
-def demo(jobs: int, seed: int, out: Path) -> None:
+def demo(jobs: int, seed: int, out: Path, *, json_: bool) -> None:
     """Run real trainings under fair share and under SLAQ, and compare. About five minutes."""
     from rich.console import Console  # noqa: PLC0415 - half a second that `run` must not pay
 
@@ -28,10 +31,12 @@ def demo(jobs: int, seed: int, out: Path) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
     try:
-        perform(Wish(jobs=jobs, seed=seed, out=out.absolute()), Console())
+        result = perform(Wish(jobs=jobs, seed=seed, out=out.absolute()), Console(stderr=json_))
     except KeyboardInterrupt:
         click.echo("interrupted: the demo's jobs and its slaqd have ended", err=True)
         sys.exit(_INTERRUPTED)
+    if json_:
+        print_json(result)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -18,7 +18,7 @@ import msgspec
 
 from slaqd import tag as tags
 from slaqd.cli.foreground import EXIT_CANNOT_RUN, EXIT_NOT_FOUND, Child
-from slaqd.cli.output import client, text, with_socket
+from slaqd.cli.output import as_json, client, print_json, text, with_socket
 from slaqd.client import Client, await_admission, start_ticks
 from slaqd.errors import ControlError, DaemonUnreachable, NotPermitted
 from slaqd.types import Better, Tag
@@ -140,9 +140,10 @@ def _tell_end(daemon: Client, job: str, start: int, status: int) -> None:
 
 @click.command()
 @_with_tag_options
+@as_json
 @with_socket
 @click.argument("pgid", type=click.IntRange(min=1))
-def adopt(socket: Path | None, config: Path | None, pgid: int, **said: object) -> None:
+def adopt(socket: Path | None, config: Path | None, pgid: int, *, json_: bool, **said: object) -> None:
     """Take over the process group PGID, which already runs."""
     words = msgspec.convert({key: said[key] for key in Said.__dataclass_fields__}, Said)
     try:
@@ -158,7 +159,10 @@ def adopt(socket: Path | None, config: Path | None, pgid: int, **said: object) -
     name = words.name or comm
     args = RegisterArgs(pgid=pgid, start=start, tag=words.tag(), name=name, cwd=cwd)
     registered = client(socket, config).ask(Verb.REGISTER, Registered, args)
-    click.echo(f"job {registered.job} ({text(name)}) is slaqd's now")
+    if json_:
+        print_json(registered)
+    else:
+        click.echo(f"job {registered.job} ({text(name)}) is slaqd's now")
 
 
 def _cwd(pid: int) -> str:

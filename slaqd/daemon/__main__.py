@@ -48,6 +48,7 @@ def main(path: Path | None, mode: str | None, *, once: bool, check: bool) -> Non
 
 
 def status_of(error: SlaqdError) -> int:
+    """Give the exit status of sysexits(3) that tells a supervisor whether to try again."""
     if isinstance(error, ConfigError):
         return EX_CONFIG
     if isinstance(error, AlreadyRunning):
