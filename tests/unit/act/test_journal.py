@@ -1,0 +1,232 @@
+"""The journal: what it keeps, what it says when it can't."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from modelled import key, registration
+
+from slaqd.act import Journal
+from slaqd.errors import StateError
+from slaqd.types import Accepted, JobKey, Refused, Restore, SetUnits, Unknown
+
+DAY = 86_400.0
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    made = Journal(tmp_path / "journal.sqlite")
+    yield made
+    made.close()
+
+
+def reopened(journal: Journal) -> Journal:
+    journal.close()
+    return Journal(journal.path)
+
+
+def set_units(name: str, number: int, units: int) -> SetUnits:
+    return SetUnits(id=name, key=key(number), incarnation="one", units=units, why="gain")
+
+
+def test_only_its_owner_can_read_it(journal: Journal) -> None:
+    assert stat.S_IMODE(journal.path.stat().st_mode) == 0o600
+
+
+def test_it_writes_to_disk_before_it_returns(journal: Journal) -> None:
+    pragma = journal._db.execute
+    assert pragma("PRAGMA journal_mode").fetchone()[0] == "wal"
+    assert pragma("PRAGMA synchronous").fetchone()[0] == 2
+
+
+def test_what_was_kept_is_there_after_a_crash(journal: Journal) -> None:
+    journal.register(registration(1))
+    journal.note(key(1), "hold", "cgroup1")
+    journal.pause(key(1), paused=True)
+    journal.keep_fact("paused", "1")
+    journal.intend([set_units("1.1-1", 1, 4)], {key(1): 2}, 50.0)
+    other = Journal(journal.path)  # the first one is not closed: as after SIGKILL
+    assert other.registrations() == [registration(1)]
+    assert other.notes(key(1)) == {"hold": "cgroup1"}
+    assert other.paused() == {key(1)}
+    assert other.fact("paused") == "1"
+    (row,) = other.actions()
+    assert (row.id, row.kind, row.before, row.units, row.outcome) == ("1.1-1", "SetUnits", 2, 4, None)
+    other.close()
+
+
+def test_registrations_come_oldest_first(journal: Journal) -> None:
+    for number, submitted in ((1, 30.0), (2, 10.0), (3, 20.0), (4, 20.0)):
+        journal.register(registration(number, submitted=submitted))
+    assert [item.key.id for item in journal.registrations()] == ["2", "3", "4", "1"]
+
+
+def test_the_same_job_once_more_replaces_it(journal: Journal) -> None:
+    journal.register(registration(1, held=True))
+    journal.register(registration(1, held=False))
+    assert journal.registrations() == [registration(1, held=False)]
+
+
+def test_an_id_used_again_is_another_job(journal: Journal) -> None:
+    journal.register(registration(1))
+    later = JobKey(manager="fake", id="1", start=8)
+    journal.pause(later, paused=True)
+    assert journal.paused() == frozenset()
+    assert [item.key for item in journal.registrations()] == [key(1)]
+
+
+def test_an_ended_job_keeps_its_last_view_and_loses_its_notes(journal: Journal) -> None:
+    journal.register(registration(1))
+    journal.note(key(1), "hold", "x")
+    journal.pause(key(1), paused=True)
+    journal.keep_exit_status(key(1), 137)
+    journal.end(key(1), 200.0, '{"last":1}')
+    assert journal.registrations() == []
+    assert journal.notes(key(1)) == {}
+    assert journal.paused() == frozenset()
+    (row,) = journal.ended(200.0)
+    assert (row.registration, row.ended, row.exit_status, row.last) == (
+        registration(1),
+        200.0,
+        137,
+        '{"last":1}',
+    )
+    assert journal.ended(200.1) == []
+
+
+def test_the_exit_status_may_come_after_the_end(journal: Journal) -> None:
+    journal.register(registration(1))
+    journal.end(key(1), 200.0, "{}")
+    journal.keep_exit_status(key(1), 3)
+    assert journal.ended(0.0)[0].exit_status == 3
+
+
+def test_notes_are_replaced_by_name_and_forgotten_by_job(journal: Journal) -> None:
+    for number in (1, 2):
+        journal.note(key(number), "hold", "a")
+        journal.note(key(number), "hold", "b")
+        journal.note(key(number), "base", "c")
+    journal.forget(key(1))
+    assert journal.notes(key(1)) == {}
+    assert journal.notes(key(2)) == {"hold": "b", "base": "c"}
+
+
+def test_outcomes_stand_beside_their_intents(journal: Journal) -> None:
+    restore = Restore(id="c", key=key(3), incarnation="one", why="asked")
+    journal.intend([set_units("a", 1, 4), set_units("b", 2, 1), restore], {key(1): None, key(2): 3}, 50.0)
+    journal.record([("a", Accepted()), ("b", Refused("too small")), ("c", Unknown("silence"))], 51.0)
+    shown = [(row.id, row.before, row.units, row.outcome, row.outcome_why) for row in journal.actions()]
+    assert shown == [
+        ("a", None, 4, "Accepted", ""),
+        ("b", 3, 1, "Refused", "too small"),
+        ("c", None, None, "Unknown", "silence"),
+    ]
+    assert {row.answered for row in journal.actions()} == {51.0}
+
+
+def test_an_outcome_once_written_is_not_overwritten(journal: Journal) -> None:
+    journal.intend([set_units("a", 1, 4)], {}, 50.0)
+    journal.record([("a", Accepted())], 51.0)
+    journal.record([("a", Refused("late"))], 52.0)
+    assert [row.outcome for row in journal.actions()] == ["Accepted"]
+
+
+def test_starts_are_counted_and_what_is_a_month_old_goes(journal: Journal) -> None:
+    now = 100 * DAY
+    journal.register(registration(1))
+    journal.register(registration(2))
+    journal.end(key(1), now - 31 * DAY, "{}")
+    journal.end(key(2), now - 29 * DAY, "{}")
+    journal.intend([set_units("old", 1, 1)], {}, now - 31 * DAY)
+    journal.intend([set_units("young", 2, 1)], {}, now - 29 * DAY)
+    assert journal.begin_run(now) == 1
+    assert journal.begin_run(now) == 2
+    assert [row.registration.key for row in journal.ended(0.0)] == [key(2)]
+    assert [row.id for row in journal.actions()] == ["young"]
+
+
+def test_a_job_that_runs_for_months_is_not_forgotten(journal: Journal) -> None:
+    journal.register(registration(1, submitted=0.0))
+    journal.begin_run(400 * DAY)
+    assert journal.registrations() == [registration(1, submitted=0.0)]
+
+
+def test_several_threads_may_write_at_once(journal: Journal) -> None:
+    def work(number: int) -> None:
+        for turn in range(20):
+            journal.note(key(number), f"n{turn}", "x")
+            journal.registrations()
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [len(journal.notes(key(number))) for number in range(4)] == [20] * 4
+
+
+def test_a_write_that_fails_leaves_nothing_behind(journal: Journal) -> None:
+    bad = [set_units("a", 1, 4), SetUnits(id="b", key=key(2), incarnation="one", units=2**70)]
+    with pytest.raises(StateError, match="the journal can't be used"):
+        journal.intend(bad, {}, 50.0)
+    assert list(journal.actions()) == []
+    journal.intend([set_units("a", 1, 4)], {}, 50.0)
+    assert len(list(journal.actions())) == 1
+
+
+def test_a_number_too_large_for_it_is_a_state_error(journal: Journal) -> None:
+    with pytest.raises(StateError):
+        journal.keep_exit_status(JobKey("fake", "1", 2**70), 1)
+
+
+def test_a_closed_journal_says_so(journal: Journal) -> None:
+    journal.close()
+    with pytest.raises(StateError, match="closed"):
+        journal.registrations()
+    with pytest.raises(StateError, match="closed"):
+        journal.keep_fact("paused", "1")
+
+
+def test_what_is_no_journal_is_said_with_its_path_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    path.write_bytes(b"my thesis " * 1000)
+    with pytest.raises(StateError, match=rf"{path}: .*not a database"):
+        Journal(path)
+    assert path.read_bytes() == b"my thesis " * 1000
+
+
+def test_a_directory_in_its_place_is_said(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match="can't be opened"):
+        Journal(tmp_path)
+    with pytest.raises(StateError, match="can't be opened"):
+        Journal(tmp_path / "nowhere" / "journal.sqlite")
+
+
+def test_a_journal_of_a_newer_slaqd_is_not_touched(journal: Journal) -> None:
+    journal._db.execute("PRAGMA user_version = 99")
+    journal.close()
+    with pytest.raises(StateError, match=r"written by a newer slaqd \(schema 99"):
+        Journal(journal.path)
+    with sqlite3.connect(journal.path) as db:
+        assert db.execute("PRAGMA user_version").fetchone()[0] == 99
+    db.close()
+
+
+def test_a_row_that_cant_be_read_is_a_state_error(journal: Journal) -> None:
+    journal.register(registration(1))
+    journal._db.execute("UPDATE jobs SET registration = '{}'")
+    with pytest.raises(StateError):
+        journal.registrations()
+
+
+def test_an_older_journal_goes_on_being_used(journal: Journal) -> None:
+    journal.register(registration(1))
+    again = reopened(journal)
+    again.register(registration(2))
+    assert len(again.registrations()) == 2
+    again.close()

@@ -1,0 +1,274 @@
+"""What can be asked on the control socket, and by whom."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from put_together import Daemon
+
+from slaqd import wire
+from slaqd.types import Lever, Mode, Tag
+from slaqd.wire import JobArgs, JobView, PlanView, Registered, StatusView, Verb
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
+    made = Daemon(tmp_path)
+    yield made
+    made.journal.close()
+
+
+def register(pgid: int, **said: Any) -> wire.RegisterArgs:
+    filled = {"start": 7, "tag": Tag(), "name": "train.py", "cwd": "/", "held": True, **said}
+    return wire.RegisterArgs(pgid=pgid, **filled)
+
+
+def jobs(daemon: Daemon) -> Mapping[str, JobView]:
+    return {view.job: view for view in daemon.ask(Verb.JOBS, list[JobView])}
+
+
+@pytest.mark.parametrize("uid", [0, os.geteuid()])
+def test_root_and_ones_own_user_are_served(daemon: Daemon, uid: int) -> None:
+    assert daemon.verbs.answer(wire.Request(v=1, verb=Verb.JOBS), uid).error is None
+
+
+@pytest.mark.parametrize("verb", list(Verb))
+def test_nobody_else_is_served_whatever_is_asked(daemon: Daemon, verb: Verb) -> None:
+    reply = daemon.verbs.answer(wire.Request(v=1, verb=verb), os.geteuid() + 1)
+    assert reply.error is not None
+    assert reply.error.code == "not_permitted"
+
+
+def test_status_tells_the_last_cycle(daemon: Daemon) -> None:
+    daemon.start(1)
+    sentence = daemon.cycle()
+    view = daemon.ask(Verb.STATUS, StatusView)
+    assert (view.sentence, view.cycles, view.running, view.waiting) == (sentence, 1, 1, 0)
+    assert (view.mode, view.paused, view.pid, view.room, view.planned) == (
+        Mode.ENFORCE,
+        False,
+        os.getpid(),
+        10,
+        8,
+    )
+
+
+def test_a_job_is_shown_from_its_registration_on(daemon: Daemon) -> None:
+    assert daemon.ask(Verb.REGISTER, Registered, register(5)) == Registered(job="5", wait=True)
+    view = jobs(daemon)["5"]
+    assert (view.state, view.wait, view.reason) == ("waiting", True, "registered; the next cycle looks at it")
+    daemon.cycle()
+    view = jobs(daemon)["5"]
+    assert (view.state, view.wait, view.units) == ("running", False, None) or view.state == "waiting"
+    daemon.cycle()
+    assert (jobs(daemon)["5"].state, jobs(daemon)["5"].wait, jobs(daemon)["5"].units) == (
+        "running",
+        False,
+        10,
+    )
+
+
+def test_a_job_is_never_shown_twice(daemon: Daemon) -> None:
+    daemon.ask(Verb.REGISTER, Registered, register(5))
+    for _ in range(2):
+        daemon.cycle()
+        assert len(daemon.ask(Verb.JOBS, list[JobView])) == 1
+    daemon.manager.ended.update(key for key in daemon.manager.held)
+    for _ in range(2):
+        daemon.cycle()
+        (view,) = daemon.ask(Verb.JOBS, list[JobView])
+        assert view.state == "ended"
+
+
+def test_jobs_come_in_order_of_submission(daemon: Daemon) -> None:
+    for number in (3, 1, 2):
+        daemon.clock.sleep(1)
+        daemon.ask(Verb.REGISTER, Registered, register(number))
+    assert list(jobs(daemon)) == ["3", "1", "2"]
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_command_waits_only_for_a_slaqd_that_acts(tmp_path: Path, mode: Mode) -> None:
+    daemon = Daemon(tmp_path, mode=mode)
+    assert daemon.ask(Verb.REGISTER, Registered, register(5)).wait is (mode is Mode.ENFORCE)
+    daemon.journal.close()
+
+
+def test_while_all_is_paused_a_command_starts_at_once(daemon: Daemon) -> None:
+    daemon.ask(Verb.PAUSE, str, JobArgs())
+    assert not daemon.ask(Verb.REGISTER, Registered, register(5)).wait
+
+
+@pytest.mark.parametrize("lever", [Lever.NONE, Lever.QUEUE])
+def test_a_command_that_cant_be_held_doesnt_wait(daemon: Daemon, lever: Lever) -> None:
+    assert not daemon.ask(Verb.REGISTER, Registered, register(5, tag=Tag(lever=lever))).wait
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (register(500), "not_permitted", "belongs to eve"),
+        (register(5, start=8), "not_found", "has ended or never was"),
+        (register(0), "not_found", "has ended or never was"),
+        (register(-5), "not_found", "has ended or never was"),
+        (register(5, tag=Tag(min=4, max=2)), "bad_request", "min is 4 and max is 2"),
+        (register(5, tag=Tag(min=0)), "bad_request", "1 <= min <= max"),
+        (register(5, tag=Tag(log="{foo}.csv")), "bad_request", "{foo} is not known"),
+        (register(5, tag=Tag(log="a.csv"), cwd=""), "bad_request", "working directory is not known"),
+    ],
+)
+def test_a_registration_that_cant_be_is_refused_in_words(
+    daemon: Daemon, args: wire.RegisterArgs, code: str, said: str
+) -> None:
+    failure = daemon.ask(Verb.REGISTER, Registered, args)
+    assert failure.code == code
+    assert said in failure.text
+    assert jobs(daemon) == {}
+
+
+@pytest.mark.parametrize("args", [{"job": 5}, {"no": 1}, [1], "x", None])
+def test_wrong_arguments_are_named(daemon: Daemon, args: Any) -> None:
+    reply = daemon.verbs.answer(
+        wire.Request(v=1, verb=Verb.SHOW, args=msgspec.Raw(msgspec.json.encode(args))), os.geteuid()
+    )
+    assert reply.error is not None
+    assert reply.error.code == "bad_request"
+    assert reply.error.text.startswith("show: ")
+
+
+@pytest.mark.parametrize("verb", [Verb.SHOW, Verb.PAUSE, Verb.RESUME, Verb.RESTORE])
+def test_a_job_that_isnt_there_is_not_found(daemon: Daemon, verb: Verb) -> None:
+    failure = daemon.ask(verb, str, JobArgs(job="77"))
+    assert failure.code == "not_found"
+    assert "'77'" in failure.text
+
+
+def test_of_an_id_used_twice_the_younger_job_is_shown(daemon: Daemon) -> None:
+    first = daemon.start(5, name="first")
+    daemon.cycle()
+    daemon.manager.ended.add(first)
+    daemon.cycle()
+    assert daemon.ask(Verb.SHOW, JobView, JobArgs(job="5")).name == "first"
+    later = msgspec.structs.replace(first, start=8)
+    daemon.journal.register(
+        msgspec.structs.replace(
+            daemon.journal.ended(0.0)[0].registration, key=later, name="second", submitted=daemon.clock.wall()
+        )
+    )
+    assert daemon.ask(Verb.SHOW, JobView, JobArgs(job="5")).name == "second"
+
+
+def test_the_plan_gives_each_job_its_units_and_reason(daemon: Daemon) -> None:
+    daemon.start(1, name="a")
+    daemon.cycle()
+    daemon.start(2, name="b")
+    daemon.cycle()
+    view = daemon.ask(Verb.PLAN, PlanView)
+    assert [(row.job, row.name, row.now, row.units) for row in view.rows] == [
+        ("1", "a", 8, 5),
+        ("2", "b", None, 5),
+    ]
+    assert all(row.reason for row in view.rows)
+    assert (view.policy, view.room) == ("slaq", 10)
+
+
+def test_before_the_first_cycle_the_plan_is_empty(daemon: Daemon) -> None:
+    assert daemon.ask(Verb.PLAN, PlanView).rows == ()
+
+
+def test_an_exit_status_is_shown_with_the_ended_job(daemon: Daemon) -> None:
+    key = daemon.start(1)
+    daemon.cycle()
+    assert daemon.ask(Verb.ENDED, None, wire.EndedArgs(job="1", start=7, status=137)) is None
+    daemon.manager.ended.add(key)
+    daemon.cycle()
+    view = daemon.ask(Verb.SHOW, JobView, JobArgs(job="1"))
+    assert (view.state, view.exit_status) == ("ended", 137)
+    assert "with exit status 137" in view.reason
+
+
+def test_an_ended_job_is_shown_for_an_hour(daemon: Daemon) -> None:
+    key = daemon.start(1)
+    daemon.cycle()
+    daemon.manager.ended.add(key)
+    daemon.cycle()
+    assert "1" in jobs(daemon)
+    daemon.clock.sleep(3700)
+    assert "1" not in jobs(daemon)
+
+
+def test_pause_and_resume_say_what_they_did(daemon: Daemon) -> None:
+    daemon.start(1)
+    assert "everything is paused" in daemon.ask(Verb.PAUSE, str, JobArgs())
+    assert daemon.ask(Verb.STATUS, StatusView).paused
+    assert daemon.ask(Verb.RESUME, str, JobArgs()) == "everything goes on"
+    assert not daemon.ask(Verb.STATUS, StatusView).paused
+    assert "job 1 is paused" in daemon.ask(Verb.PAUSE, str, JobArgs(job="1"))
+    daemon.cycle()
+    assert jobs(daemon)["1"].paused
+    assert daemon.held() == {}
+    assert daemon.ask(Verb.RESUME, str, JobArgs(job="1")) == "job 1 goes on"
+    daemon.cycle()
+    assert daemon.held() == {"1": 8}
+
+
+def test_a_restored_job_runs_free_until_it_is_resumed(daemon: Daemon) -> None:
+    daemon.start(1)
+    daemon.start(2)
+    daemon.cycle()
+    assert "job 1 has back what it had" in daemon.ask(Verb.RESTORE, str, JobArgs(job="1"))
+    for _ in range(2):
+        daemon.cycle()
+        assert daemon.held() == {"2": 8}
+    assert jobs(daemon)["1"].paused
+    daemon.ask(Verb.RESUME, str, JobArgs(job="1"))
+    daemon.cycle()
+    daemon.cycle()
+    assert daemon.held() == {"1": 5, "2": 5}
+
+
+def test_all_that_is_restored_runs_free_until_all_is_resumed(daemon: Daemon) -> None:
+    daemon.start(1)
+    daemon.start(2)
+    daemon.cycle()
+    assert "what they had: 2" in daemon.ask(Verb.RESTORE, str, JobArgs())
+    daemon.cycle()
+    assert daemon.held() == {}
+    assert daemon.ask(Verb.STATUS, StatusView).paused
+    daemon.ask(Verb.RESUME, str, JobArgs())
+    daemon.cycle()
+    daemon.cycle()
+    assert daemon.held() == {"1": 5, "2": 5}
+
+
+def test_a_waiting_job_that_is_restored_may_start(daemon: Daemon) -> None:
+    daemon.start(1, min=10, max=10)
+    daemon.cycle()
+    daemon.start(2, min=5, held=True)
+    daemon.cycle()
+    assert jobs(daemon)["2"].wait
+    daemon.ask(Verb.RESTORE, str, JobArgs(job="2"))
+    daemon.cycle()
+    assert not jobs(daemon)["2"].wait
+
+
+def test_a_full_disk_is_a_refusal_in_words(daemon: Daemon) -> None:
+    daemon.start(1)
+    daemon.cycle()
+    daemon.journal._db.execute("PRAGMA query_only = ON")
+    for verb, args in (
+        (Verb.REGISTER, register(5)),
+        (Verb.PAUSE, JobArgs()),
+        (Verb.RESTORE, JobArgs()),
+        (Verb.ENDED, wire.EndedArgs(job="1", start=7, status=0)),
+    ):
+        failure = daemon.ask(verb, Any, args)
+        assert failure.code == "refused"
+        assert "the journal can't be used" in failure.text
+    assert "1" in jobs(daemon)
+    assert daemon.held() == {"1": 8}
