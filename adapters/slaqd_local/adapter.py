@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from slaqd.adapter import AsUser, Capabilities, LeverSpec, Registration, Store
 from slaqd.clock import Clock
-from slaqd.errors import AdapterUnavailable, JobGone
+from slaqd.errors import AdapterUnavailable, JobGone, StateError
 from slaqd.types import Action, Finding, Job, JobKey, Lever, Outcome, Owner, Refused, Restore, Snapshot, State
 from slaqd_local import capacity, processes, rows
 from slaqd_local import config as configuration
@@ -140,7 +141,8 @@ class LocalAdapter:
         if rows.lever(view.registration)[0] is Lever.CPUS and not notes.restored:
             self._accounts.total += spent
         if view.state is State.ENDED and not notes.ended:
-            notes.end(consumed)
+            with suppress(StateError):  # on a full disk it is noted at a later look; its row stands
+                notes.end(consumed)
             self._clear(view)
         facts = Facts(
             state=view.state,

@@ -267,15 +267,6 @@ class Journal:
                 rows,
             )
 
-    def given_back(self) -> frozenset[JobKey]:
-        """List the jobs whose newest action gave them back."""
-        with self._guarded() as db:
-            rows = db.execute(
-                "SELECT manager, job, start FROM (SELECT manager, job, start, kind, MAX(number) FROM actions"
-                " GROUP BY manager, job, start) WHERE kind = 'Restore'"
-            ).fetchall()
-        return frozenset(JobKey(*row) for row in rows)
-
     def actions(self, since: float = 0.0) -> Iterator[ActionRow]:
         """Read the journalled actions back, oldest first."""
         with self._guarded() as db:

@@ -109,14 +109,20 @@ class _Planner:
         """Take minimums and overheads out of the room; keep those that hold or get units.
 
         Running jobs come first. The waiting ones follow in order of submission; once one
-        does not fit, those behind it wait too, or small jobs would pass it for ever.
+        does not fit, those behind it wait too, or small jobs would pass it for ever. Only
+        one that the whole room could not hold lets them pass.
         """
+        whole = room.copy()
         kept = [one for one in asks if not one.waiting]
         for one in kept:
             _take(room, one.unit, one.min, one.overhead)
         blocked = False
         for one in sorted((one for one in asks if one.waiting), key=lambda one: (one.submitted, one.index)):
+            most = whole.most(whole.cost(one.unit), whole.cost(one.overhead))
             free = room.most(room.cost(one.unit), room.cost(one.overhead))
+            if most is not None and most < one.min:
+                self._decide(one.index, 0, f"waits: needs {_units(one.min)}, there {_are(most)} in all")
+                continue
             if blocked or (free is not None and free < one.min):
                 self._decide(one.index, 0, _waits(one.min, free, behind=blocked))
                 blocked = True
@@ -162,7 +168,14 @@ def _for_units(asks: Sequence[Ask], room: Room) -> Resources:
     return rest.left()
 
 
+def _units(count: int) -> str:
+    return "1 unit" if count == 1 else f"{count} units"
+
+
+def _are(count: int) -> str:
+    return "is 1" if count == 1 else f"are {count}"
+
+
 def _waits(need: int, free: int | None, *, behind: bool) -> str:
-    words = "unit" if need == 1 else "units"
-    why = f"needs {need} {words}, {'enough' if free is None else free} free"
+    why = f"needs {_units(need)}, {'enough' if free is None else free} free"
     return f"waits behind an earlier job: {why}" if behind else f"waits: {why}"

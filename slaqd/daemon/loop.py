@@ -23,10 +23,8 @@ from slaqd.types import (
     Accepted,
     Action,
     Admit,
-    Adopt,
     Job,
     JobKey,
-    Lever,
     Mode,
     Plan,
     Refused,
@@ -166,23 +164,7 @@ class Loop:
     def _act(self, plan: Plan, snapshot: Snapshot) -> tuple[Done, ...]:
         name = f"{self._parts.run}.{self._cycles}"
         actions = reconcile(plan, snapshot, self._parts.adapter.capabilities(), name)
-        return self._execute([*actions, *self._taken_back(snapshot, name)], snapshot)
-
-    def _taken_back(self, snapshot: Snapshot, name: str) -> Sequence[Action]:
-        """Adopt the jobs that were restored and are no longer paused, at the least they need."""
-        free = [job for job in snapshot.jobs if _could_be_restored(job)]
-        back = self._parts.journal.given_back() if free else frozenset()
-        return [
-            Adopt(
-                id=f"{name}-a{number}",
-                key=job.key,
-                incarnation=snapshot.incarnation,
-                units=job.sizes.min,
-                why="resumed after a restore",
-            )
-            for number, job in enumerate(free)
-            if job.key in back
-        ]
+        return self._execute(actions, snapshot)
 
     def _execute(self, actions: Sequence[Action], snapshot: Snapshot) -> tuple[Done, ...]:
         parts = self._parts
@@ -268,11 +250,6 @@ def _braked(snapshot: Snapshot, paused: frozenset[JobKey]) -> Snapshot:
         for job in snapshot.jobs
     )
     return msgspec.structs.replace(snapshot, jobs=jobs)
-
-
-def _could_be_restored(job: Job) -> bool:
-    running = job.state is State.RUNNING and job.gap is None
-    return running and job.lever is Lever.NONE and job.target is None and job.tag.lever is not Lever.NONE
 
 
 def _let_in(done: Done) -> bool:

@@ -82,7 +82,8 @@ class DirectReader:
 
     def glob(self, pattern: str) -> Sequence[str]:
         """See `Reader.glob`."""
-        return list(islice(iglob(pattern, recursive=True), MOST_MATCHES))  # noqa: PTH207 - Path.glob takes no absolute pattern
+        # Not recursive: ** would walk whole trees in every cycle.
+        return list(islice(iglob(pattern), MOST_MATCHES))  # noqa: PTH207 - Path.glob takes no absolute pattern
 
 
 def show(text: str, longest: int = 200) -> str:

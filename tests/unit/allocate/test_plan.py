@@ -137,6 +137,14 @@ def test_waiting_jobs_are_admitted_in_order_of_submission(policy: str) -> None:
     assert reasons_of(plan)[3] == "waits behind an earlier job: needs 1 unit, 2 free"
 
 
+def test_a_job_that_the_whole_room_could_not_hold_lets_the_others_pass() -> None:
+    plan = plan_of(
+        waiting("huge", 1.0, sizes=Sizes(9, 9)), waiting("small", 2.0), waiting("next", 3.0), units=6
+    )
+    assert units_of(plan) == [0, 3, 3]
+    assert reasons_of(plan)[0] == "waits: needs 9 units, there are 6 in all"
+
+
 def test_running_jobs_give_up_what_is_above_their_minimum_for_one_that_waits() -> None:
     plan = plan_of(job_of("runs", held=8), waiting("new", 1.0, sizes=Sizes(7, 8)))
     assert units_of(plan) == [1, 7]

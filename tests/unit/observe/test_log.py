@@ -300,6 +300,12 @@ def test_a_file_once_left_is_not_taken_up_again(tmp_path: Path) -> None:
     assert log.poll(0).path == str(tmp_path / "b.csv")
 
 
+def test_a_glob_does_not_walk_a_tree(tmp_path: Path) -> None:
+    (tmp_path / "deep" / "deeper").mkdir(parents=True)
+    (tmp_path / "deep" / "deeper" / "train.jsonl").write_text('{"loss": 1}\n')
+    assert Log(str(tmp_path / "**" / "*.jsonl"), Tag()).poll(0.0).health is Health.MISSING
+
+
 def test_what_a_glob_matches_beside_files_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "b.csv").mkdir()
     (tmp_path / "a.csv").write_text("step,loss\n1,5\n")
