@@ -7,11 +7,12 @@ BIN    := $(VENV)/bin
 JOBS   ?= 24
 SEED   ?= 1
 OUT    ?= demo-out
+SEEDS  ?= $(shell seq 1 10)
 
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(VENV)/.done  ## make .venv from the lock with hashes
 
@@ -43,6 +44,9 @@ check: install  ## linters and types alone
 bench: install  ## times and ratios; fails past a figure that was promised
 	$(BIN)/python -m benchmarks
 
+bench-demo: install  ## what SLAQ gains in the demo, seed by seed (SEEDS="1 2 3")
+	$(BIN)/python -m benchmarks.demo $(SEEDS)
+
 soak: install packages  ## the long runs
 	$(BIN)/python -m pytest -m soak --timeout=7200 $(ARGS)
 
@@ -54,4 +58,4 @@ lock:  ## renew requirements.lock (needs uv)
 clean:  ## remove .venv and what was built
 	rm -rf $(VENV) dist .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
-.PHONY: help install demo packages test check bench soak lock clean
+.PHONY: help install demo packages test check bench bench-demo soak lock clean

@@ -14,6 +14,7 @@ import msgspec
 from rich.console import Console
 from rich.live import Live
 
+from slaqd.daemon.service import state
 from slaqd.demo.cluster import Daemon, DemoError, Nursery
 from slaqd.demo.stage import Setting, perform
 from slaqd.demo.workload import Workload, make_workload, speed_ratio
@@ -60,7 +61,7 @@ def demo(wish: Wish, console: Console) -> Result:
         A run failed; there is no ratio then.
 
     """
-    wish.out.mkdir(parents=True, exist_ok=True)
+    _make(wish.out)
     workload = make_workload(wish.jobs, wish.seed)
     _say(console, f"{wish.jobs} trainings, seed {wish.seed}; warming up …")
     setting = _warm_up(workload, wish.out)
@@ -73,10 +74,20 @@ def demo(wish: Wish, console: Console) -> Result:
     return _conclude(wish, order, runs, console)
 
 
+def _make(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        msg = f"{out}: the output folder can't be made: {error.strerror}; choose another with --out"
+        raise DemoError(msg) from error
+
+
 def _fresh(directory: Path) -> Path:
     """Empty what an earlier demo left in ``directory``: its journal knows dead jobs."""
-    for old in [*directory.glob("*.jsonl"), *directory.glob("*.log"), *directory.glob("state/*")]:
-        old.unlink()
+    directory.mkdir(exist_ok=True)
+    with state(directory / "state"):  # or it would be taken from under a demo that still runs
+        for old in [*directory.glob("*.jsonl"), *directory.glob("*.log"), *directory.glob("state/*")]:
+            old.unlink()
     return directory
 
 

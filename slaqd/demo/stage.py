@@ -169,7 +169,7 @@ def _record(
     error: str | None,
 ) -> Run:
     over = max((float(end["ended"]) for end in nursery.ends.values()), default=time.time())
-    held = _held(daemon.state / "journal.sqlite", progress.started)
+    held = held_units(daemon.state / "journal.sqlite", progress.started)
     jobs = [
         _trace(spec, directory, nursery, progress, held)
         for spec in setting.specs
@@ -197,7 +197,7 @@ def _mean(capacity: Sequence[tuple[float, float]], until: float) -> float:
     return sum(inside) / len(inside)
 
 
-def _held(journal: Path, started: float) -> Mapping[str, list[tuple[float, float]]]:
+def held_units(journal: Path, started: float) -> Mapping[str, list[tuple[float, float]]]:
     """Read back from the journal what each job was really held to, and when."""
     book = Journal(journal)
     held: dict[str, list[tuple[float, float]]] = {}
