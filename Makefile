@@ -26,7 +26,7 @@ $(VENV)/.done: $(VENV)/.locked pyproject.toml
 	@touch $@
 
 demo: install  ## real trainings on this machine, fair share against SLAQ (SEED=, JOBS=, OUT=)
-	@$(BIN)/slaqctl demo --jobs $(JOBS) --seed $(SEED) --out $(OUT)
+	@$(BIN)/slaqctl demo --jobs $(JOBS) --seed $(SEED) --out "$(OUT)"
 
 packages:
 	@sh tools/packages.sh

@@ -99,7 +99,8 @@ class Adapter(Protocol):
     """One resource manager.
 
     Methods raise `slaqd.errors.AdapterError` alone; whatever else escapes is a bug
-    that the loop turns into a cycle without an act.
+    that the loop turns into a cycle without an act. `owner` and `capabilities` are
+    asked from other threads too, also while another method is at work.
     """
 
     def check(self) -> Sequence[Finding]:

@@ -35,7 +35,7 @@ class SlaqdSection(Struct, frozen=True):
 
 
 class PolicySection(Struct, frozen=True):
-    """``[policy]``: how units are split; ``name`` is one of ``slaqctl plan --help``."""
+    """``[policy]``: how units are split; ``name`` is a key of `slaqd.allocate.POLICIES`."""
 
     name: str = "slaq"
 
@@ -96,15 +96,15 @@ def load_config(path: Path | None = None) -> Config:
 
     """
     places = default_places(os.environ, os.geteuid())
-    if path is None and not places.config.exists():
-        return _settled(Config(), places)
-    path = path or places.config
+    where = path or places.config
     try:
-        text = path.read_text(encoding="utf-8")
+        text = where.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"{path}: can't be read: {_reason(error)}"
+        if path is None and isinstance(error, FileNotFoundError | NotADirectoryError):
+            return _settled(Config(), places)
+        msg = f"{where}: can't be read: {_reason(error)}"
         raise ConfigError(msg) from error
-    return _settled(parse_config(text, str(path)), places)
+    return _settled(parse_config(text, str(where)), places)
 
 
 def parse_config(text: str, path: str) -> Config:
@@ -143,10 +143,18 @@ def place(config: Config, *keys: str) -> str:
 def _settled(config: Config, places: Places) -> Config:
     section = msgspec.structs.replace(
         config.slaqd,
-        state_dir=str(Path(config.slaqd.state_dir or places.state_dir).expanduser().absolute()),
-        socket=str(Path(config.slaqd.socket or places.socket).expanduser().absolute()),
+        state_dir=_absolute(config, "state_dir", places.state_dir),
+        socket=_absolute(config, "socket", places.socket),
     )
     return msgspec.structs.replace(config, slaqd=section)
+
+
+def _absolute(config: Config, key: str, default: Path) -> str:
+    try:
+        return str(Path(getattr(config.slaqd, key) or default).expanduser().absolute())
+    except RuntimeError as error:  # ~name of a user who isn't there
+        msg = f"{place(config, 'slaqd', key)}: {error}"
+        raise ConfigError(msg) from error
 
 
 def _convert(raw: dict[str, Any], kind: type[S], text: str, path: str, base: tuple[str, ...]) -> S:

@@ -36,6 +36,10 @@ class Verb(StrEnum):
     RESTORE = "restore"
 
 
+class Answer(Struct, frozen=True, forbid_unknown_fields=False):
+    """Base of what slaqd answers: a newer one may say more, and wrappers of jobs outlive upgrades."""
+
+
 class Request(Struct, frozen=True):
     """One question."""
 
@@ -44,14 +48,14 @@ class Request(Struct, frozen=True):
     args: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-class Failure(Struct, frozen=True):
+class Failure(Answer, frozen=True):
     """Why not: a word for programs, a sentence for people."""
 
     code: str
     text: str
 
 
-class Reply(Struct, frozen=True, omit_defaults=True):
+class Reply(Answer, frozen=True, omit_defaults=True):
     """One answer: either ``ok`` or ``error``."""
 
     v: int
@@ -88,14 +92,14 @@ class EndedArgs(Struct, frozen=True):
     status: int
 
 
-class Registered(Struct, frozen=True):
+class Registered(Answer, frozen=True):
     """Answer to ``register``: the job's id, and whether to wait for admission."""
 
     job: str
     wait: bool
 
 
-class JobView(Struct, frozen=True):
+class JobView(Answer, frozen=True):
     """One job as slaqctl shows it; a stable form, fields are only ever added.
 
     ``units`` is what the job is held to (None: held to nothing), ``plan`` what the
@@ -131,7 +135,7 @@ class JobView(Struct, frozen=True):
     exit_status: int | None = None
 
 
-class StatusView(Struct, frozen=True):
+class StatusView(Answer, frozen=True):
     """The daemon in one glance."""
 
     version: str
@@ -154,7 +158,7 @@ class StatusView(Struct, frozen=True):
     config: str
 
 
-class PlanRow(Struct, frozen=True):
+class PlanRow(Answer, frozen=True):
     """One job of the newest plan: units now (None: held to nothing) and planned."""
 
     job: str
@@ -165,7 +169,7 @@ class PlanRow(Struct, frozen=True):
     reason: str
 
 
-class PlanView(Struct, frozen=True):
+class PlanView(Answer, frozen=True):
     """The newest plan; ``room`` is what slaqd's jobs may hold together, in units."""
 
     policy: str

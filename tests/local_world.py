@@ -69,11 +69,16 @@ class LocalWorld:
         self, *, held: bool = False, lever: Lever | None = None, program: str = IDLE, most: int = 3
     ) -> JobKey:
         process = subprocess.Popen([sys.executable, "-S", "-c", program], start_new_session=True)
-        seen = processes.read(process.pid)
-        assert seen is not None
-        key = JobKey("local", str(process.pid), seen.start)
+        key = self.known(process.pid, held=held, lever=lever, most=most)
         self.processes[key] = process
-        self._groups.add(process.pid)
+        return key
+
+    def known(self, pid: int, *, held: bool = False, lever: Lever | None = None, most: int = 3) -> JobKey:
+        """Register a group that runs already."""
+        seen = processes.read(pid)
+        assert seen is not None
+        key = JobKey("local", str(pid), seen.start)
+        self._groups.add(pid)
         owner = Owner(os.getuid(), "me")
         tag = Tag(min=1, max=most, lever=lever)
         self.store.register(Registration(key, owner, tag, "job", "/", self.clock.wall(), held))

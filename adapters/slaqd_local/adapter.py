@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
@@ -42,6 +43,8 @@ class LocalAdapter:
     ) -> None:
         del as_user  # one user here: everything runs as oneself
         self._config = config
+        # The control socket's threads ask whose a job is while the loop looks and acts.
+        self._one_at_a_time = threading.RLock()
         self._clock = clock
         self._store = store
         self._holder = Holder(config)
@@ -67,7 +70,9 @@ class LocalAdapter:
             ``/proc`` can't be read.
 
         """
-        for pid in sorted(self._pids(key)):
+        with self._one_at_a_time:
+            pids = sorted(self._pids(key))
+        for pid in pids:
             uid = processes.real_uid(pid)
             if uid is not None:
                 return Owner(uid=uid, name=_user_name(uid))
@@ -91,16 +96,17 @@ class LocalAdapter:
             ``/proc`` can't be read, or the deadline has passed.
 
         """
-        self._in_time(deadline)
-        boot = _boot()
-        views = self._views(boot)
-        at = self._clock.monotonic()
-        jobs = tuple([self._row(view, at) for view in views.values()])
-        self._gather(views.values())
-        self._accounts.keep(set(views))
-        room = {"cpu_milli": self._room(at) * self._config.unit_milli}
-        self._in_time(deadline)
-        return Snapshot(taken_at=at, incarnation=boot, pools={POOL: room}, jobs=jobs)
+        with self._one_at_a_time:
+            self._in_time(deadline)
+            boot = _boot()
+            views = self._views(boot)
+            at = self._clock.monotonic()
+            jobs = tuple([self._row(view, at) for view in views.values()])
+            self._gather(views.values())
+            self._accounts.keep(set(views))
+            room = {"cpu_milli": self._room(at) * self._config.unit_milli}
+            self._in_time(deadline)
+            return Snapshot(taken_at=at, incarnation=boot, pools={POOL: room}, jobs=jobs)
 
     def apply(self, actions: Sequence[Action], deadline: float) -> Sequence[Outcome]:
         """See `slaqd.adapter.Adapter.apply`. What the deadline cuts off is refused, and may be asked again.
@@ -111,11 +117,12 @@ class LocalAdapter:
             ``/proc`` can't be read: nothing was done.
 
         """
-        boot = _boot()
-        views = self._views(boot)
-        outcomes = [self._one(action, views.get(action.key), boot, deadline) for action in actions]
-        self._gather_all(views, {action.key for action in actions if not isinstance(action, Restore)})
-        return outcomes
+        with self._one_at_a_time:
+            boot = _boot()
+            views = self._views(boot)
+            outcomes = [self._one(action, views.get(action.key), boot, deadline) for action in actions]
+            self._gather_all(views, {action.key for action in actions if not isinstance(action, Restore)})
+            return outcomes
 
     def close(self, *, restore: bool) -> None:
         """See `slaqd.adapter.Adapter.close`: with ``restore`` the jobs go on without quotas.
@@ -123,10 +130,11 @@ class LocalAdapter:
         Where they came from stays written down, and a new slaqd adopts them again.
         Jobs that keepers hold run free either way.
         """
-        if restore:
-            for registration in self._registrations():
-                self._lift(registration.key)
-        self._holder.close()
+        with self._one_at_a_time:
+            if restore:
+                for registration in self._registrations():
+                    self._lift(registration.key)
+            self._holder.close()
 
     def _one(self, action: Action, view: View | None, boot: str, deadline: float) -> Outcome:
         if self._clock.monotonic() > deadline:
@@ -138,7 +146,7 @@ class LocalAdapter:
         account = self._accounts.of(key)
         consumed = account.consumed(notes, view.seen, view.family)
         spent = account.spent(consumed, view.family)
-        if rows.lever(view.registration)[0] is Lever.CPUS and not notes.restored:
+        if not notes.restored:  # whatever its row says that it holds is no other process's use
             self._accounts.total += spent
         if view.state is State.ENDED and not notes.ended:
             with suppress(StateError):  # on a full disk it is noted at a later look; its row stands

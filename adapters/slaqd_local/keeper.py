@@ -17,7 +17,8 @@ continues the job and ends.
 
 A job that somebody else stopped (Ctrl-Z, ``kill -STOP``) is left alone until somebody
 continues it: it is not held meanwhile. A stop sent while the keeper itself holds the
-job shows as a pending signal and is kept. Only a stop of some of its processes is not
+job shows as a pending signal and is kept, and one from a terminal is sent once more, so
+that whoever waits for the job learns of it. Only a stop of some of its processes is not
 told apart, and is undone with the next slice; so is one that comes while the keeper
 has to repeat its own.
 
@@ -54,7 +55,7 @@ _LONGEST_WAIT_S = 0.25
 _SHORTEST_WAIT_S = 0.002
 _WALK_S = 0.2
 _OWN_SHARE = 50
-_STOPS = sum(1 << (each - 1) for each in (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU))
+_STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGSTOP)
 _ENDINGS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -161,9 +162,19 @@ class Job:
         """Let all of it run."""
         self._signal(signal.SIGCONT)
 
-    def stop_is_pending(self) -> bool:
-        """Tell whether somebody else asked it to stop while it was stopped already."""
-        return any(_pending(each.pid) & _STOPS for each in self.alive[:1])
+    def pending_stop(self) -> signal.Signals | None:
+        """Tell by which signal somebody else asked it to stop while it was stopped already."""
+        pending = sum(_pending(each.pid) for each in self.alive[:1])
+        return next((each for each in _STOPS if pending & 1 << (each - 1)), None)
+
+    def stop_anew(self, number: signal.Signals) -> None:
+        """Let it take in a stop that is pending.
+
+        A pending one is told to nobody: who pressed Ctrl-Z would wait for the prompt for ever.
+        """
+        if number is not signal.SIGSTOP:
+            self.resume()
+            self._signal(number)
 
     def _signal(self, number: signal.Signals) -> None:
         if self._group_exists():
@@ -269,8 +280,11 @@ class Keeper:
             self._holds = False
             # A stop that the keeper repeated may itself be the pending one. Better to
             # undo another's stop than to leave the job stopped.
-            if self._repeated or not self._job.stop_is_pending():
+            asked = self._job.pending_stop()
+            if asked is None or (self._repeated and asked is signal.SIGSTOP):
                 self._job.resume()
+            else:
+                self._job.stop_anew(asked)
 
     def _run(self) -> None:
         self._slices += 1

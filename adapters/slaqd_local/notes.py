@@ -92,10 +92,6 @@ class Notes:
         """CPU seconds under holds that are no more."""
         return self._number(_CPU)
 
-    def set_cpu(self, seconds: float) -> None:
-        """Write down CPU seconds before their hold goes."""
-        self._set(_CPU, repr(seconds))
-
     @property
     def base(self) -> float | None:
         """What its processes had used when it came under a means that doesn't count."""

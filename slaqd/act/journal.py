@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from slaqd.types import Accepted, Action, JobKey, Outcome, Restore, Struct
 
 SCHEMA = 1
 _KEEP_S = 30 * 86_400.0
+_DROP_AT_ONCE = 100
 _TABLES = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS jobs (
@@ -37,6 +38,7 @@ CREATE TABLE IF NOT EXISTS actions (
   manager TEXT NOT NULL, job TEXT NOT NULL, start INTEGER NOT NULL,
   kind TEXT NOT NULL, units_before INTEGER, units INTEGER, why TEXT NOT NULL,
   outcome TEXT, outcome_why TEXT, answered REAL);
+CREATE INDEX IF NOT EXISTS unanswered ON actions (id) WHERE outcome IS NULL;
 """
 
 
@@ -175,6 +177,15 @@ class Journal:
             ).fetchall()
             return [msgspec.json.decode(row[0], type=Registration) for row in rows]
 
+    def let_start(self, keys: Collection[JobKey]) -> None:
+        """Note of commands that they may start without an admission: they are waiting jobs no more."""
+        free = [msgspec.structs.replace(job, held=False) for job in self.registrations() if job.key in keys]
+        with self._writing() as db:
+            db.executemany(
+                "UPDATE jobs SET registration = ? WHERE manager = ? AND job = ? AND start = ?",
+                [(msgspec.json.encode(job).decode(), *_columns(job.key)) for job in free],
+            )
+
     def keep_exit_status(self, key: JobKey, status: int) -> None:
         """Keep how a job's command ended, as the wrapper that started it tells."""
         self._set(key, "exit_status", status)
@@ -199,6 +210,7 @@ class Journal:
                 (now, last, *_columns(key)),
             )
             db.execute("DELETE FROM notes WHERE manager = ? AND job = ? AND start = ?", _columns(key))
+            db.execute("DELETE FROM jobs WHERE ended < ?", (now - _KEEP_S,))
 
     def ended(self, since: float) -> Sequence[EndedRow]:
         """List the jobs that ended at or after ``since`` (wall time), oldest first."""
@@ -239,7 +251,7 @@ class Journal:
     # actions
 
     def intend(self, actions: Sequence[Action], before: Mapping[JobKey, int | None], now: float) -> None:
-        """Write down what is about to be asked."""
+        """Write down what is about to be asked, and drop some of what is older than thirty days."""
         rows = [
             (
                 action.id, now, *_columns(action.key), type(action).__name__, before.get(action.key),
@@ -248,6 +260,12 @@ class Journal:
             for action in actions
         ]  # fmt: skip
         with self._writing() as db:
+            # A daemon may run for years. Some at a time, so that no cycle is late for it.
+            db.execute(
+                "DELETE FROM actions WHERE intended < ? AND number IN"
+                " (SELECT number FROM actions ORDER BY number LIMIT ?)",
+                (now - _KEEP_S, _DROP_AT_ONCE),
+            )
             db.executemany(
                 "INSERT INTO actions (id, intended, manager, job, start, kind, units_before, units, why)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",

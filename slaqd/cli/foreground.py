@@ -91,8 +91,24 @@ class Child:
             self._go_on()  # the shell's `fg` gave us what the child asks for
         elif os.WSTOPSIG(status) in (signal.SIGTSTP, *_WANTS_TERMINAL):
             self._terminal.move(self.pid, os.getpgrp())
-            os.kill(os.getpid(), signal.SIGSTOP)
+            self._stop(signal.Signals(os.WSTOPSIG(status)))
             self._go_on()
+
+    def _stop(self, number: signal.Signals) -> None:
+        """Stop as the child did.
+
+        From a terminal a stop is for the whole group: a script or ``make`` above, and the other
+        commands of a pipeline, or the shell would wait for them. And the kernel passes over a
+        Ctrl-Z where no shell is there to go on after it.
+        """
+        if not self._terminal.there:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        elif number is signal.SIGTSTP:
+            before = signal.signal(number, signal.SIG_DFL)
+            os.killpg(0, number)
+            signal.signal(number, before)
+        else:
+            os.killpg(0, signal.SIGSTOP)
 
     def _go_on(self) -> None:
         """Go on with the child, in the foreground if that is where the shell put us."""
@@ -109,10 +125,15 @@ class _Terminal:
 
     def __init__(self) -> None:
         self._number: int | None = None
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, AttributeError):  # there may be no standard input at all
             number = sys.stdin.fileno()
             os.tcgetpgrp(number)
             self._number = number
+
+    @property
+    def there(self) -> bool:
+        """Tell whether there is one."""
+        return self._number is not None
 
     def belongs_to(self, group: int) -> bool:
         """Tell whether ``group`` is in the foreground."""

@@ -26,7 +26,7 @@ EX_IOERR = 74
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--config", "path", type=click.Path(path_type=Path), help="The configuration file.")
 @click.option("--mode", type=click.Choice([mode.value for mode in Mode]), help="Overrides [slaqd] mode.")
-@click.option("--once", is_flag=True, help="Do one cycle and end; what it set stays.")
+@click.option("--once", is_flag=True, help="Do one cycle and end; cgroups keep what it set, keepers let go.")
 @click.option("--check-config", "check", is_flag=True, help="Look at the configuration and end.")
 @click.version_option(slaqd.__version__)
 def main(path: Path | None, mode: str | None, *, once: bool, check: bool) -> None:

@@ -136,6 +136,7 @@ class Loop:
         done, brake = self._act_if_may(plan, snapshot)
         admitted = frozenset(item.action.key for item in done if _let_in(item))
         views = live_views(snapshot, curves, plan, paused, acting=self.enforcing, admitted=admitted)
+        self._let_start(snapshot)
         self._close_ended(snapshot, views)
         self._last = snapshot
         self.view = msgspec.structs.replace(
@@ -186,6 +187,13 @@ class Loop:
         else:
             event = " ".join([type(action).__name__, type(outcome).__name__.lower()])
             log.warning(event, **fields, error=outcome.why)
+
+    def _let_start(self, snapshot: Snapshot) -> None:
+        """Note which commands start unheld, for nobody may admit them now: later they are running jobs."""
+        waiting = [job.key for job in snapshot.jobs if job.state is State.WAITING]
+        if waiting and not self.enforcing:
+            with suppress(StateError):  # a full disk: they start all the same, and the next cycle notes it
+                self._parts.journal.let_start(waiting)
 
     def _close_ended(self, snapshot: Snapshot, views: dict[JobKey, JobView]) -> None:
         for job in snapshot.jobs:

@@ -9,7 +9,7 @@ from slaqd.clock import SystemClock
 from slaqd.config import Config
 from slaqd.daemon.loop import refusals
 from slaqd.daemon.service import JOURNAL, make_adapter, state
-from slaqd.errors import AdapterRefused
+from slaqd.errors import AdapterRefused, StateError
 from slaqd.types import Restore, State
 
 _APPLY_S = 30.0
@@ -20,11 +20,11 @@ def restore_offline(config: Config, job: str | None) -> int:
 
     They stay paused for the daemon that comes after. Raises `AlreadyRunning` where
     a daemon holds the state, `AdapterRefused` with the reasons where a job could
-    not be restored.
+    not be restored, `StateError` where the state can't be looked into.
     """
     clock = SystemClock()
     directory = Path(config.slaqd.state_dir)
-    if not (directory / JOURNAL).exists():
+    if not _is_there(directory / JOURNAL):
         return 0
     with state(directory):
         journal = Journal(directory / JOURNAL)
@@ -32,6 +32,17 @@ def restore_offline(config: Config, job: str | None) -> int:
             return _restore(config, journal, clock, job)
         finally:
             journal.close()
+
+
+def _is_there(journal: Path) -> bool:
+    try:
+        journal.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        msg = f"{journal}: the journal can't be looked for: {error.strerror}"
+        raise StateError(msg) from error
+    return True
 
 
 def _restore(config: Config, journal: Journal, clock: SystemClock, job: str | None) -> int:

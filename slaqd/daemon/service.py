@@ -156,13 +156,13 @@ def _serve(parts: Parts, *, once: bool) -> None:
         parts.adapter.close(restore=False)
         return
     server = Server(Path(section.socket), Verbs(parts, loop).answer)
-    try:
-        with _signals(loop):
+    with _signals(loop):  # around the end too: an impatient second Ctrl-C must not leave jobs under quota
+        try:
             loop.run()
-    finally:
-        server.close()
-        loop.let_go()
-        log.info("slaqd stops: jobs go on, held to nothing")
+        finally:
+            server.close()
+            loop.let_go()
+            log.info("slaqd stops: jobs go on, held to nothing")
 
 
 @contextmanager

@@ -13,13 +13,15 @@ from slaqd.predict import Pace
 from slaqd.types import Curve, Health, Job, JobKey, Snapshot, State
 
 _CLOCKS_AGREE_S = 60.0
+_MOST_HELD = 256
 _NO_LOG = Curve(health=Health.MISSING, note="no log was named: give --log FILE (or log= in the tag)")
 
 
 @dataclass
 class _Followed:
-    """What is kept of one job between two cycles."""
+    """What is kept of one job between two cycles, and what of it names its log."""
 
+    named: tuple[object, ...]
     log: Log | None
     pace: Pace = field(default_factory=Pace)
     curve: Curve = field(default_factory=Curve)
@@ -49,7 +51,7 @@ class Watch:
             One of each per job, in the snapshot's order.
 
         """
-        self._jobs = {job.key: self._jobs.get(job.key) or _follow(job) for job in snapshot.jobs}
+        self._jobs = {job.key: _follow(job, self._jobs.get(job.key)) for job in snapshot.jobs}
         for job in snapshot.jobs:
             self._look_at(job, now)
         followed = [self._jobs[job.key] for job in snapshot.jobs]
@@ -70,16 +72,23 @@ class Watch:
         one.held.append((now, units))
         while len(one.held) > 1 and one.mark is not None and one.held[1][0] <= one.mark[1]:
             one.held.pop(0)
+        # A log without points, or with a clock of its own, moves no mark past them.
+        del one.held[:-_MOST_HELD]
 
 
-def _follow(job: Job) -> _Followed:
-    if job.tag.log is None:
-        return _Followed(log=None, curve=_NO_LOG)
+def _follow(job: Job, before: _Followed | None) -> _Followed:
+    """Go on with a job's log; begin anew where its owner has registered it with other words since."""
+    tag = job.tag
+    named = (tag.log, tag.key, tag.format, tag.better, job.name, job.cwd)
+    if before is not None and before.named == named:
+        return before
+    if tag.log is None:
+        return _Followed(named, log=None, curve=_NO_LOG)
     try:
-        path = tags.expand(job.tag.log, key=job.key, user=job.owner.name, name=job.name, cwd=job.cwd)
+        path = tags.expand(tag.log, key=job.key, user=job.owner.name, name=job.name, cwd=job.cwd)
     except TagError as error:
-        return _Followed(log=None, curve=Curve(health=Health.UNREADABLE, note=str(error)))
-    return _Followed(log=Log(path, job.tag))
+        return _Followed(named, log=None, curve=Curve(health=Health.UNREADABLE, note=str(error)))
+    return _Followed(named, log=Log(path, tag))
 
 
 def _learn(one: _Followed, now: float) -> None:

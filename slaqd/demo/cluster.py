@@ -195,8 +195,12 @@ class Nursery:
         pipe.flush()
 
     def news(self) -> None:
-        """Take in what the nursery has said since."""
+        """Take in what the nursery has said since. `DemoError` if a training or the nursery failed."""
         self.news_after_end()
+        for name, end in self.ends.items():
+            if end["exit"]:
+                msg = f"training {name} ended with {end['exit']}; see {self._log.name}"
+                raise DemoError(msg)
         if self._process.poll() is not None and len(self.ends) < len(self.starts):
             msg = f"the trainings' process ended; see {self._log.name}"
             raise DemoError(msg)

@@ -114,13 +114,14 @@ def enter(order: Order, socket: Path | None) -> None:
 
 
 def _register(client: Client, order: Order) -> Registered:
-    pid = os.getpid()
+    pid, log = os.getpid(), Path(order.log).absolute()
     args = RegisterArgs(
         pgid=pid,
         start=start_ticks(pid),
-        tag=Tag(log=order.log, key="loss", min=1, max=order.max),
+        # Relative to its folder, whose name may hold what a tag's log takes for a pattern.
+        tag=Tag(log=log.name, key="loss", min=1, max=order.max),
         name=order.name,
-        cwd=str(Path.cwd()),
+        cwd=str(log.parent),
         held=True,
     )
     patience = time.monotonic() + PATIENCE_S

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
-from glob import has_magic
+from glob import escape, has_magic
 
 from slaqd.errors import SourceRefused
 from slaqd.observe.curve import LARGEST, LARGEST_STEP, Counter, History
@@ -365,7 +366,14 @@ class Log:
 
 
 def read_log(path: str, tag: Tag | None = None, reader: Reader | None = None) -> Curve:
-    """Read a log from end to end, once. Seconds are NaN where the log has no clock."""
+    """Read a log from end to end, once. Seconds are NaN where the log has no clock.
+
+    A file that is there is meant, whatever its name looks like; only else is ``path`` a glob.
+    """
+    reader = reader or DirectReader()
+    with suppress(SourceRefused):
+        reader.stat(path)
+        path = escape(path)
     log = Log(path, tag or Tag(), reader)
     curve = log.poll(math.nan)
     while log.behind and curve.health not in {Health.MISSING, Health.UNREADABLE}:

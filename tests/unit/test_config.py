@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slaqd.config import adapter_config, default_places, load_config, parse_config, place
+from slaqd import config as config_module
+from slaqd.config import Places, adapter_config, default_places, load_config, parse_config, place
 from slaqd.errors import ConfigError
 from slaqd.types import Mode, Struct
 
@@ -163,3 +164,33 @@ def test_a_place_in_the_file_is_said_with_its_line() -> None:
     config = parse_config("\n[policy]\nname = 'x'\n", "here.toml")
     assert place(config, "policy", "name") == "here.toml:3: policy.name"
     assert place(parse_config("", ""), "policy", "name") == "the defaults: policy.name"
+
+
+@pytest.mark.parametrize("key", ["state_dir", "socket"])
+def test_the_home_of_nobody_is_named_with_its_line(tmp_path: Path, key: str) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text(f"[slaqd]\n{key} = '~no-such-user/x'\n", encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load_config(path)
+    assert str(caught.value).startswith(f"{path}:2: slaqd.{key}: ")
+
+
+@pytest.mark.parametrize("missing", ["nothing there", "a file in the way"])
+def test_without_a_file_in_the_default_place_the_defaults_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    where = tmp_path / "slaqd" / "slaqd.toml"
+    if missing == "a file in the way":
+        where.parent.write_text("", encoding="utf-8")
+    monkeypatch.setattr(config_module, "default_places", lambda *_: Places(where, tmp_path, tmp_path / "s"))
+    assert load_config().slaqd.mode is Mode.OBSERVE
+
+
+def test_a_default_place_that_cant_be_entered_is_an_error_with_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = tmp_path / "slaqd.toml"
+    where.symlink_to(where)  # stands for a folder of somebody else's: root may enter those
+    monkeypatch.setattr(config_module, "default_places", lambda *_: Places(where, tmp_path, tmp_path / "s"))
+    with pytest.raises(ConfigError, match=f"{where}: can't be read"):
+        load_config()

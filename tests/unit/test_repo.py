@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -181,6 +182,13 @@ def test_the_ci_runs_the_readmes_test_command_and_nothing_else() -> None:
     assert [step for step in re.findall(r"run: (.*)", workflow) if "apt-get" not in step] == ["make test"]
     hooks = (REPO / ".pre-commit-config.yaml").read_text(encoding="utf-8")
     assert re.findall(r"entry: (.*)", hooks) == ["make check"]
+
+
+def test_make_demo_passes_its_settings_on_as_they_are() -> None:
+    words = ["make", "--dry-run", "--silent", "demo", "OUT=my out/[1]", "SEED=7", "JOBS=3"]
+    done = subprocess.run(words, cwd=REPO, capture_output=True, text=True, check=True)
+    (line,) = [line for line in done.stdout.splitlines() if "slaqctl demo" in line]
+    assert shlex.split(line)[2:] == ["--jobs", "3", "--seed", "7", "--out", "my out/[1]"]
 
 
 def test_every_requirement_in_the_lock_has_hashes() -> None:

@@ -8,6 +8,15 @@ import pytest
 from slaqd import wire
 from slaqd.types import Struct, Tag
 
+STATUS = {
+    **dict.fromkeys(("version", "policy", "adapter", "sentence", "state_dir", "config"), "x"),
+    **dict.fromkeys(
+        ("pid", "uid", "epoch_s", "started", "cycles", "room", "planned", "running", "waiting"), 1
+    ),
+    "mode": "observe",
+    "paused": False,
+    "pools": {},
+}
 REQUEST = b'{"v":1,"verb":"show","args":{"job":"4711"}}\n'
 
 
@@ -63,3 +72,33 @@ def test_what_is_no_request_is_not_decoded(line: bytes) -> None:
 )
 def test_messages_come_back_as_they_went(message: Struct) -> None:
     assert msgspec.json.decode(wire.encode(message), type=type(message)) == message
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        wire.ok(1),
+        wire.failure("refused", "no"),
+        wire.Registered(job="7", wait=True),
+        wire.PlanView(policy="slaq", room=3, rows=(wire.PlanRow("7", "a", None, 2, 0.1, "gain"),)),
+        wire.JobView("7", 1, "a", "me", "running", "local", "cpus", 1, 8, 5.0),
+        msgspec.convert(STATUS, wire.StatusView),
+    ],
+    ids=lambda answer: type(answer).__name__,
+)
+def test_what_a_newer_slaqd_says_beside_is_passed_over(answer: Struct) -> None:
+    def more(value: object) -> object:
+        if isinstance(value, dict):
+            return {**{name: more(inner) for name, inner in value.items()}, "news": 1}
+        return [more(inner) for inner in value] if isinstance(value, list) else value
+
+    line = msgspec.json.encode(more(msgspec.json.decode(wire.encode(answer))))
+    seen = msgspec.json.decode(line.replace(b'"pools":{"news":1}', b'"pools":{}'), type=type(answer))
+    assert type(seen) is type(answer)
+
+
+def test_every_answer_may_grow_and_no_question() -> None:
+    structs = [each for each in vars(wire).values() if isinstance(each, type) and issubclass(each, Struct)]
+    mine = {each for each in structs if each.__module__ == wire.__name__}
+    strict = {each.__name__ for each in mine if each.__struct_config__.forbid_unknown_fields}
+    assert strict == {"Request", "JobArgs", "RegisterArgs", "EndedArgs"}

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -256,18 +256,18 @@ def _parent(pid: int) -> int:
     return int(_stat(pid)[1])
 
 
-class Screen:
-    """A shell on a terminal of its own."""
+SHELL = ("bash", "--norc", "--noprofile", "-i")
 
-    def __init__(self, slaqd: Slaqd) -> None:
+
+class Screen:
+    """A shell, or another command, on a terminal of its own."""
+
+    def __init__(self, slaqd: Slaqd, words: Sequence[str] = SHELL) -> None:
         self.shown = ""
         self.pid, self.leader = pty.fork()
         if self.pid == 0:
-            os.execvpe(  # noqa: S606 - the shell under whose job control we are is the point
-                "bash",
-                ["bash", "--norc", "--noprofile", "-i"],
-                {**slaqd.env, "PS1": "ready> ", "TERM": "dumb"},
-            )
+            env = {**slaqd.env, "PS1": "ready> ", "TERM": "dumb"}
+            os.execvpe(words[0], list(words), env)  # noqa: S606 - a shell with job control is the point
 
     def types(self, text: str) -> None:
         os.write(self.leader, text.encode())
@@ -335,6 +335,30 @@ def test_ctrl_z_stops_the_job_and_fg_goes_on_with_it(screen: tuple[Screen, Slaqd
     )
     terminal.types("bread\n")
     terminal.shows("got-bread")
+
+
+def test_ctrl_z_in_a_script_stops_the_script_too(screen: tuple[Screen, Slaqd], tmp_path: Path) -> None:
+    terminal, slaqd = screen
+    script = tmp_path / "script"
+    script.write_text(line(slaqd, "echo st''arted; read -r word; echo got-$word") + "echo aft''er\n", "utf-8")
+    terminal.types(f"sh {script}\n")
+    terminal.shows("started")
+    terminal.types("\x1a")
+    terminal.shows("Stopped")
+    terminal.types("fg\n")
+    terminal.types("bread\n")
+    terminal.shows("got-bread")
+    terminal.shows("after")
+
+
+def test_ctrl_z_without_a_shell_to_go_on_after_it_is_passed_over(make: Make) -> None:
+    slaqd = make().start()
+    terminal = Screen(slaqd, shlex.split(line(slaqd, "echo started; read -r word; echo got-$word"))[:-1])
+    terminal.shows("started")
+    terminal.types("\x1a")
+    terminal.types("bread\n")
+    terminal.shows("got-bread")
+    terminal.close()
 
 
 def test_a_job_sent_to_the_background_leaves_the_prompt_alone(screen: tuple[Screen, Slaqd]) -> None:

@@ -236,6 +236,33 @@ def test_a_job_that_its_user_stopped_stays_stopped_until_the_user_continues_it(w
     until(lambda: states(group) == "S")
 
 
+@keeper
+@pytest.mark.parametrize("number", [signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU])
+def test_a_stop_from_the_terminal_is_told_to_who_waits_though_the_keeper_held_the_job(
+    world: LocalWorld, number: signal.Signals
+) -> None:
+    # In our own session: the kernel passes over such stops where no shell could go on after them.
+    with subprocess.Popen([sys.executable, "-S", "-c", BUSY], process_group=0) as started:
+        adapter, key = world.adapter(), world.known(started.pid)
+        world.adopt(adapter, key, 1)
+        until(lambda: states(started.pid) == "T")
+        os.killpg(started.pid, number)
+        told: list[int] = []
+
+        def stops() -> bool:
+            pid, status = os.waitpid(started.pid, os.WNOHANG | os.WUNTRACED)
+            if pid and os.WIFSTOPPED(status):
+                told.append(os.WSTOPSIG(status))
+            return number in told
+
+        until(stops)
+        world.job(adapter, key)
+        assert states(started.pid) == "T"
+        os.killpg(started.pid, signal.SIGCONT)
+        until(lambda: states(started.pid) == "R")
+        started.kill()
+
+
 def test_a_process_of_another_user_is_named_and_its_job_not_touched() -> None:
     reader, writer = os.pipe()
     child = os.fork()

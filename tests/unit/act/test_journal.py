@@ -230,3 +230,18 @@ def test_an_older_journal_goes_on_being_used(journal: Journal) -> None:
     again.register(registration(2))
     assert len(again.registrations()) == 2
     again.close()
+
+
+def test_a_daemon_that_runs_for_long_keeps_thirty_days(journal: Journal) -> None:
+    for day in range(40):
+        journal.intend([set_units(f"{day}", 1, 4)], {}, day * DAY)
+        journal.register(registration(day))
+        journal.end(key(day), day * DAY, "")
+    assert [row.id for row in journal.actions()] == [f"{day}" for day in range(9, 40)]
+    assert [row.registration.key for row in journal.ended(0.0)] == [key(day) for day in range(9, 40)]
+
+
+def test_an_answer_finds_its_action_without_reading_them_all(journal: Journal) -> None:
+    ask = "EXPLAIN QUERY PLAN UPDATE actions SET answered = 1 WHERE id = 'a' AND outcome IS NULL"
+    (step,) = journal._db.execute(ask).fetchall()
+    assert "USING INDEX unanswered" in step[3]

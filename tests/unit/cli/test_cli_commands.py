@@ -290,3 +290,12 @@ def test_on_a_terminal_no_color_means_no_colour(daemon: Daemon, tmp_path: Path) 
     assert "train" in shown
     assert "\x1b[3" not in shown  # 30 to 37 and 38;… set colours
     assert "\x1b[9" not in shown
+
+
+def test_without_standard_input_a_command_runs_all_the_same() -> None:
+    words = [sys.executable, "-c", "from slaqd.cli import main; main()"]
+    words += ["run", "--socket", "/no/such/socket", "--", "sh", "-c", "exit 7"]
+    done = subprocess.run(
+        ["sh", "-c", '"$@" <&-', "sh", *words], capture_output=True, timeout=60, check=False
+    )
+    assert done.returncode == 7, done.stderr

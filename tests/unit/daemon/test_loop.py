@@ -54,6 +54,25 @@ def test_a_waiting_job_is_admitted_where_there_is_room_and_waits_where_there_is_
     assert daemon.held()["2"] == 4
 
 
+@pytest.mark.parametrize("brake", ["pause", "observe"])
+def test_a_command_that_started_without_admission_is_a_running_job_ever_after(make: Make, brake: str) -> None:
+    daemon = make(units=4)
+    daemon.start(1, min=3)
+    second = daemon.start(2, min=3, held=True)
+    daemon.cycle()
+    assert daemon.loop.view.jobs[second].wait
+    if brake == "pause":
+        daemon.journal.keep_fact("paused", "1")
+        daemon.cycle()
+    else:
+        make(mode=Mode.OBSERVE, manager=daemon.manager).cycle()
+    daemon.journal.keep_fact("paused", "0")
+    daemon.cycle()
+    view = daemon.loop.view.jobs[second]
+    assert (view.state, view.wait) == ("running", False)
+    assert daemon.held() == {"1": 3, "2": 3}
+
+
 def test_observing_plans_and_shows_and_changes_nothing(make: Make) -> None:
     daemon = make(mode=Mode.OBSERVE)
     one = daemon.start(1)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from modelled import job, key, snapshot
 
 from slaqd.daemon.watch import Watch, mean_units
-from slaqd.types import Health, Job, Tag
+from slaqd.types import Better, Health, Job, Tag
 
 
 def logged(number: int, path: Path | str, *, held: int = 1) -> Job:
@@ -123,6 +123,51 @@ def test_the_record_of_units_stays_short(tmp_path: Path) -> None:
         write(path, (turn, 5.0 - turn / 100, 1000.0 + turn))
         watch.look(snapshot(logged(1, path, held=1 + turn % 2)), 1000.0 + turn)
     assert len(watch._jobs[key(1)].held) < 5
+
+
+@pytest.mark.parametrize("kind", ["no log", "no file", "a stopwatch"])
+def test_the_record_of_units_stays_short_whatever_the_log_is(tmp_path: Path, kind: str) -> None:
+    watch, path = Watch(), tmp_path / "a.jsonl"
+    for turn in range(600):
+        held = 1 + turn % 2
+        if kind == "a stopwatch":
+            write(path, (turn, 5.0 - turn / 1000, float(turn)))
+        one = job(1, held=held) if kind == "no log" else logged(1, path, held=held)
+        watch.look(snapshot(one), 90_000.0 + turn)
+    assert len(watch._jobs[key(1)].held) < 300
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"key": "val_loss"},
+        {"better": Better.HIGHER, "key": "val_loss"},
+        {"format": "csv"},
+        {"log": "b.jsonl"},
+    ],
+)
+def test_a_job_that_is_registered_with_other_words_is_read_anew(
+    tmp_path: Path, said: dict[str, object]
+) -> None:
+    (tmp_path / "a.jsonl").write_text('{"loss": 5, "val_loss": 6}\n', encoding="utf-8")
+    (tmp_path / "b.jsonl").write_text('{"loss": 7}\n', encoding="utf-8")
+    watch, before = Watch(), msgspec.structs.replace(logged(1, "a.jsonl"), cwd=str(tmp_path))
+    (curve,), _ = watch.look(snapshot(before), 100.0)
+    assert list(curve.losses) == [5.0]
+    after = msgspec.structs.replace(before, tag=msgspec.structs.replace(before.tag, **said))
+    (curve,), _ = watch.look(snapshot(after), 101.0)
+    fresh, _ = Watch().look(snapshot(after), 101.0)
+    assert (curve.losses, curve.health, curve.note) == (fresh[0].losses, fresh[0].health, fresh[0].note)
+
+
+def test_other_bounds_are_no_reason_to_read_anew(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    write(path, (1, 5.0, 100.0))
+    watch, before = Watch(), logged(1, path)
+    (first,), _ = watch.look(snapshot(before), 100.0)
+    after = msgspec.structs.replace(before, tag=msgspec.structs.replace(before.tag, max=5))
+    (second,), _ = watch.look(snapshot(after), 101.0)
+    assert second is first
 
 
 STEPS = st.lists(st.tuples(st.floats(0, 100), st.integers(0, 50)), min_size=1, max_size=8).map(sorted)

@@ -11,11 +11,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from glob import glob
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+
+from slaqd.tag import expand
+from slaqd.types import JobKey
 
 DEADLINE_S = 60.0
 
@@ -243,7 +247,9 @@ def view(job: str, *, wait: bool) -> dict[str, Any]:
 
 def test_a_job_registers_itself_and_does_no_work_before_it_is_admitted(tmp_path: Path) -> None:
     shown: list[bytes] = []
-    log = tmp_path / "a.jsonl"
+    folder = tmp_path / "{out} [1] %j *"
+    folder.mkdir()
+    log = folder / "a.jsonl"
 
     def answer(verb: str, args: dict[str, Any]) -> dict[str, Any]:
         if verb == "register":
@@ -262,7 +268,10 @@ def test_a_job_registers_itself_and_does_no_work_before_it_is_admitted(tmp_path:
         door.close(tmp_path / "s")
     verb, said = door.asked[0]
     assert (verb, said["pgid"], said["name"], said["held"]) == ("register", pid, "a", True)
-    assert (said["tag"]["log"], said["tag"]["key"], said["tag"]["max"]) == (str(log), "loss", 8)
+    assert (said["tag"]["key"], said["tag"]["max"]) == ("loss", 8)
+    job = JobKey("local", str(pid), said["start"])
+    pattern = expand(said["tag"]["log"], key=job, user="u", name="a", cwd=said["cwd"])
+    assert glob(pattern) == [str(log)]  # noqa: PTH207 - as slaqd does, and Path.glob takes no absolute pattern
     assert shown == [b"", b"", b""]
     assert points(log)
 

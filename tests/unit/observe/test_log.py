@@ -312,6 +312,14 @@ def test_what_a_glob_matches_beside_files_is_passed_over(tmp_path: Path) -> None
     assert read_log(str(tmp_path / "*.csv")).path == str(tmp_path / "a.csv")
 
 
+@pytest.mark.parametrize("name", ["run[1].jsonl", "a*.jsonl", "what?.jsonl"])
+def test_a_file_that_is_there_is_read_whatever_its_name_looks_like(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text('{"loss": 1}\n')
+    (tmp_path / "a1.jsonl").write_text('{"loss": 2}\n')
+    curve = read_log(str(tmp_path / name))
+    assert (curve.health, curve.path, list(curve.losses)) == (Health.OK, str(tmp_path / name), [1.0])
+
+
 def test_skipped_lines_and_holes_are_told(path: Path) -> None:
     head = b"step,loss\n1,5\n"
     curve = read(path, head + b"x" * 70_000 + b"\n2,\x00\x00\n3,4\n")

@@ -1,0 +1,107 @@
+"""The adapter's own bookkeeping: one look at a time, and every CPU second counted once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+from slaqd_local import Config, LocalAdapter, processes
+
+from slaqd.adapter import Registration
+from slaqd.clock import SystemClock
+from slaqd.testing import MemoryStore, Oneself
+from slaqd.types import JobKey, Lever, Owner, Tag
+
+BURNS = """
+import sys, time
+sys.stdin.read(1)
+until = time.process_time() + 0.1
+while time.process_time() < until: pass
+sys.stdout.write("x"); sys.stdout.flush()
+sys.stdin.read(1)
+"""
+
+
+@pytest.fixture
+def burner() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(
+        [sys.executable, "-S", "-c", BURNS],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        bufsize=0,
+        process_group=0,
+    ) as started:
+        yield started
+        started.kill()
+
+
+def adapter_of(pid: int, **said: Lever) -> tuple[LocalAdapter, JobKey]:
+    seen = processes.read(pid)
+    assert seen is not None
+    key = JobKey("local", str(pid), seen.start)
+    owner = Owner(os.getuid(), "me")
+    store = MemoryStore([Registration(key, owner, Tag(**said), "job", "/", 0.0)])
+    return LocalAdapter(Config(means="keeper"), SystemClock(), store, Oneself()), key
+
+
+def deadline() -> float:
+    return SystemClock().monotonic() + 60
+
+
+@pytest.mark.parametrize("lever", [Lever.CPUS, Lever.NONE])
+def test_what_a_job_uses_is_not_also_what_others_use(burner: subprocess.Popen[bytes], lever: Lever) -> None:
+    adapter, _ = adapter_of(burner.pid, lever=lever)
+    adapter.snapshot(deadline())
+    assert burner.stdin is not None
+    assert burner.stdout is not None
+    burner.stdin.write(b"x")
+    burner.stdout.read(1)
+    adapter.snapshot(deadline())
+    assert adapter._accounts.total > 0.05
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda adapter, key: adapter.owner(key),
+        lambda adapter, _: adapter.snapshot(deadline()),
+        lambda adapter, _: adapter.apply([], deadline()),
+        lambda adapter, _: adapter.close(restore=True),
+    ],
+    ids=["owner", "snapshot", "apply", "close"],
+)
+def test_while_one_thread_looks_another_waits(
+    monkeypatch: pytest.MonkeyPatch,
+    burner: subprocess.Popen[bytes],
+    call: Callable[[LocalAdapter, JobKey], object],
+) -> None:
+    adapter, key = adapter_of(burner.pid)
+    looking, go_on, waited = threading.Event(), threading.Event(), list[bool]()
+    look = processes.read_all
+
+    def slowly() -> dict[int, processes.Process]:
+        if not looking.is_set():
+            looking.set()
+            go_on.wait(60)
+        return look()
+
+    monkeypatch.setattr(processes, "read_all", slowly)
+
+    def also() -> None:
+        call(adapter, key)
+        waited.append(go_on.is_set())
+
+    first = threading.Thread(target=adapter.snapshot, args=(deadline(),))
+    first.start()
+    assert looking.wait(60)
+    second = threading.Thread(target=also)
+    second.start()
+    second.join(0.2)  # without a lock it would be through by now
+    go_on.set()
+    first.join(60)
+    second.join(60)
+    assert waited == [True]
