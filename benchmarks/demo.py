@@ -1,8 +1,9 @@
 """What SLAQ gains over fair share in the demo, over seeds: `make bench-demo SEEDS="1 2 3"`.
 
 Each seed takes as long as a demo. Misses its goal if SLAQ's mean time to 90 % of the
-loss reduction is not at least a quarter below fair share's in eight seeds of ten, or a
-job's measured CPU strays more than 15 % from what it was granted.
+loss reduction is not at least a quarter below fair share's in eight seeds of ten, where
+a seed counts only if the load was between 2 and 5 and no job's measured CPU strayed
+more than 15 % from what it was granted.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ UNIT_CORES = 0.02
 GOAL_RATIO = 0.75
 GOAL_SHARE_OF_SEEDS = 0.8
 GOAL_STRAY = 0.15
+LOADS = (2.0, 5.0)
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,8 @@ class Outcome:
     @property
     def good(self) -> bool:
         """Tell whether this seed meets the goal."""
-        return self.to_90 <= GOAL_RATIO and self.stray <= GOAL_STRAY
+        low, high = LOADS
+        return self.to_90 <= GOAL_RATIO and self.stray <= GOAL_STRAY and low <= self.load <= high
 
 
 def outcome(result: dict[str, Any]) -> Outcome:

@@ -26,7 +26,7 @@ GROUP = "slaqd.adapters"
 class Registration(Struct, frozen=True):
     """A job that its owner told slaqd of, as kept in the journal.
 
-    ``held`` says that the command waits for its admission (``slaqctl run``); a job
+    ``waits`` says that the command waits for its admission (``slaqctl run``); a job
     that already runs (``slaqctl adopt``) has False. ``submitted`` is wall time.
     """
 
@@ -36,7 +36,7 @@ class Registration(Struct, frozen=True):
     name: str
     cwd: str
     submitted: float
-    held: bool = False
+    waits: bool = False
 
 
 class LeverSpec(Struct, frozen=True):

@@ -18,6 +18,8 @@ T = TypeVar("T")
 
 TIMEOUT_S = 2.0
 GONE_S = 10.0
+
+_KNOCK_S = 0.1
 _MAX_REPLY = 64 * 1024 * 1024
 
 
@@ -66,13 +68,15 @@ class Client:
         raise _raised(reply.error, self.path)
 
     def _exchange(self, request: bytes) -> bytes:
+        deadline = time.monotonic() + self._timeout_s
         try:
-            with socket.socket(socket.AF_UNIX) as sock:
-                deadline = time.monotonic() + self._timeout_s
-                sock.settimeout(self._timeout_s)
-                sock.connect(str(self.path))
-                sock.sendall(request)
-                return _line(sock, deadline)
+            while True:
+                try:
+                    return self._once(request, deadline)
+                except _ClosedError:  # a slaqd with too many at its door shuts it: knock again
+                    if time.monotonic() + _KNOCK_S > deadline:
+                        raise
+                    time.sleep(_KNOCK_S)
         except PermissionError as error:
             msg = f"{self.path}: permission denied: this slaqd serves another user"
             raise NotPermitted(msg) from error
@@ -85,6 +89,20 @@ class Client:
         except OSError as error:
             msg = f"{self.path}: slaqd can't be reached: {error.strerror or error}"
             raise DaemonUnreachable(msg) from error
+
+    def _once(self, request: bytes, deadline: float) -> bytes:
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(max(deadline - time.monotonic(), 0.001))
+            sock.connect(str(self.path))
+            try:
+                sock.sendall(request)
+                return _line(sock, deadline)
+            except (BrokenPipeError, ConnectionResetError) as error:
+                raise _ClosedError("the connection was closed before the answer") from error
+
+
+class _ClosedError(ConnectionError):
+    """The other side hung up before it answered."""
 
 
 def start_ticks(pid: int) -> int:
@@ -153,8 +171,7 @@ def _line(sock: socket.socket, deadline: float) -> bytes:
         sock.settimeout(max(deadline - time.monotonic(), 0.001))
         chunk = sock.recv(65536)
         if not chunk:
-            msg = "the connection was closed before the answer"
-            raise ConnectionError(msg)
+            raise _ClosedError("the connection was closed before the answer")
         size += len(chunk)
         if size > _MAX_REPLY:
             msg = "the answer is too long"

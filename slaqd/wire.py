@@ -73,7 +73,7 @@ class RegisterArgs(Struct, frozen=True):
     """Arguments of ``register``: a process group of this machine, led by ``pgid``.
 
     ``start`` is the leader's start in clock ticks since boot (proc(5), field 22).
-    ``held`` says that the command waits for its admission.
+    ``waits`` says that the command waits for its admission.
     """
 
     pgid: int
@@ -81,7 +81,7 @@ class RegisterArgs(Struct, frozen=True):
     tag: Tag
     name: str
     cwd: str
-    held: bool = False
+    waits: bool = False
 
 
 class EndedArgs(Struct, frozen=True):

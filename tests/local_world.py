@@ -66,14 +66,14 @@ class LocalWorld:
         return adapter
 
     def start(
-        self, *, held: bool = False, lever: Lever | None = None, program: str = IDLE, most: int = 3
+        self, *, waits: bool = False, lever: Lever | None = None, program: str = IDLE, most: int = 3
     ) -> JobKey:
         process = subprocess.Popen([sys.executable, "-S", "-c", program], start_new_session=True)
-        key = self.known(process.pid, held=held, lever=lever, most=most)
+        key = self.known(process.pid, waits=waits, lever=lever, most=most)
         self.processes[key] = process
         return key
 
-    def known(self, pid: int, *, held: bool = False, lever: Lever | None = None, most: int = 3) -> JobKey:
+    def known(self, pid: int, *, waits: bool = False, lever: Lever | None = None, most: int = 3) -> JobKey:
         """Register a group that runs already."""
         seen = processes.read(pid)
         assert seen is not None
@@ -81,7 +81,7 @@ class LocalWorld:
         self._groups.add(pid)
         owner = Owner(os.getuid(), "me")
         tag = Tag(min=1, max=most, lever=lever)
-        self.store.register(Registration(key, owner, tag, "job", "/", self.clock.wall(), held))
+        self.store.register(Registration(key, owner, tag, "job", "/", self.clock.wall(), waits))
         return key
 
     def also_end(self, group: int) -> None:

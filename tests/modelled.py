@@ -48,7 +48,7 @@ def plan(units: Mapping[int | str, int], *, taken_at: float = 5.0, incarnation: 
 
 
 def registration(
-    number: int | str, *, held: bool = False, submitted: float = 100.0, tag: Tag | None = None
+    number: int | str, *, waits: bool = False, submitted: float = 100.0, tag: Tag | None = None
 ) -> Registration:
     return Registration(
         key=key(number),
@@ -57,5 +57,5 @@ def registration(
         name=f"job-{number}",
         cwd="/",
         submitted=submitted,
-        held=held,
+        waits=waits,
     )

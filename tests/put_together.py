@@ -70,7 +70,7 @@ class Daemon:
         self.loop = Loop(self.parts)
         self.verbs = Verbs(self.parts, self.loop)
 
-    def start(self, number: int, *, held: bool = False, name: str = "job", **said: Any) -> JobKey:
+    def start(self, number: int, *, waits: bool = False, name: str = "job", **said: Any) -> JobKey:
         """Register a job directly, as if the verb had been asked."""
         key = JobKey("fake", str(number), 7)
         tag = Tag(**{"min": 1, "max": 8, **said})
@@ -82,7 +82,7 @@ class Daemon:
                 name=name,
                 cwd="/",
                 submitted=self.clock.wall() + number / 1000,
-                held=held,
+                waits=waits,
             )
         )
         return key

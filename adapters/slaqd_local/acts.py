@@ -38,7 +38,7 @@ class Acts:
         if action.incarnation not in {"", boot}:
             return Refused("the machine has been started anew since this was planned")
         if view.state is State.ENDED:
-            return Refused("the job has ended")
+            return Accepted() if isinstance(action, Restore) else Refused("the job has ended")
         try:
             why = self._restore(view) if isinstance(action, Restore) else self._hold(action, view)
         except OSError as error:

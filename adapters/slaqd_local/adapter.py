@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from slaqd.adapter import AsUser, Capabilities, LeverSpec, Registration, Store
 from slaqd.clock import Clock
-from slaqd.errors import AdapterUnavailable, JobGone, StateError
+from slaqd.errors import AdapterRefused, AdapterUnavailable, JobGone, StateError
 from slaqd.types import Action, Finding, Job, JobKey, Lever, Outcome, Owner, Refused, Restore, Snapshot, State
 from slaqd_local import capacity, processes, rows
 from slaqd_local import config as configuration
@@ -66,10 +66,15 @@ class LocalAdapter:
         ------
         JobGone
             No process of the job lives.
+        AdapterRefused
+            It is the group of init, which is the system itself.
         AdapterUnavailable
             ``/proc`` can't be read.
 
         """
+        if key.id in {"0", "1"}:
+            msg = f"process group {key.id} is the system's own, not a job's"
+            raise AdapterRefused(msg)
         with self._one_at_a_time:
             pids = sorted(self._pids(key))
         for pid in pids:

@@ -34,7 +34,7 @@ class View(NamedTuple):
         """Where it is in its life. A job that can't be seen is not taken for ended."""
         if not self.pids and self.gap is None:
             return State.ENDED
-        waits = self.registration.held and not (self.notes.admitted or self.notes.restored)
+        waits = self.registration.waits and not (self.notes.admitted or self.notes.restored)
         return State.WAITING if waits else State.RUNNING
 
 

@@ -179,7 +179,7 @@ class Journal:
 
     def let_start(self, keys: Collection[JobKey]) -> None:
         """Note of commands that they may start without an admission: they are waiting jobs no more."""
-        free = [msgspec.structs.replace(job, held=False) for job in self.registrations() if job.key in keys]
+        free = [msgspec.structs.replace(job, waits=False) for job in self.registrations() if job.key in keys]
         with self._writing() as db:
             db.executemany(
                 "UPDATE jobs SET registration = ? WHERE manager = ? AND job = ? AND start = ?",

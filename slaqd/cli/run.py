@@ -112,7 +112,7 @@ def _program(name: str) -> str:
 
 def _enter(daemon: Client, child: Child, start: int, tag: Tag, name: str) -> str | None:
     """Register the waiting child and wait for its admission; None if it runs unmanaged."""
-    args = RegisterArgs(pgid=child.pid, start=start, tag=tag, name=name, cwd=str(Path.cwd()), held=True)
+    args = RegisterArgs(pgid=child.pid, start=start, tag=tag, name=name, cwd=str(Path.cwd()), waits=True)
     try:
         registered = daemon.ask(Verb.REGISTER, Registered, args)
     except (DaemonUnreachable, NotPermitted) as error:

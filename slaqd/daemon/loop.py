@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import msgspec
@@ -102,6 +102,16 @@ class Loop:
     def wake(self) -> None:
         """Ask for a cycle soon."""
         self._wake.set()
+
+    @contextmanager
+    def hands_free(self, patience_s: float) -> Iterator[bool]:
+        """Hold off the next act; False if the one that is going on takes longer than ``patience_s``."""
+        free = self.acting.acquire(timeout=patience_s)
+        try:
+            yield free
+        finally:
+            if free:
+                self.acting.release()
 
     def stop(self) -> None:
         """Ask the loop to end after the cycle it is in."""

@@ -22,6 +22,9 @@ A = TypeVar("A", bound=Struct)
 
 SHOW_ENDED_S = 3600.0
 
+_BRAKE_S = 1.5
+"""A brake waits this long for the act that is going on: less than slaqctl waits for its answer."""
+
 
 class _No(Exception):
     """Carries a refusal to the one place that turns it into a reply."""
@@ -142,7 +145,7 @@ class Verbs:
                 f"job {key.id} belongs to {owner.name}; this slaqd serves uid {os.geteuid()} only",
             )
         _log(key, owner, args)
-        held = args.held and self._loop.enforcing and self._movable(args.tag)
+        waits = args.waits and self._loop.enforcing and self._movable(args.tag)
         parts.journal.register(
             Registration(
                 key=key,
@@ -151,11 +154,11 @@ class Verbs:
                 name=args.name,
                 cwd=args.cwd,
                 submitted=parts.clock.wall(),
-                held=held,
+                waits=waits,
             )
         )
         self._loop.wake()
-        return Registered(job=key.id, wait=held)
+        return Registered(job=key.id, wait=waits)
 
     def _movable(self, tag: Tag) -> bool:
         """Tell whether slaqd could hold such a job: one that is only advised need not wait."""
@@ -182,12 +185,13 @@ class Verbs:
         return self._set_paused(_decode(raw, JobArgs).job, paused=False)
 
     def _set_paused(self, job: str | None, *, paused: bool) -> str:
-        with self._loop.acting:
-            if job is None:
-                self._parts.journal.keep_fact("paused", "1" if paused else "0")
-            else:
-                self._parts.journal.pause(self._key(job), paused=paused)
-        self._loop.wake()
+        if job is None:
+            self._parts.journal.keep_fact("paused", "1" if paused else "0")
+        else:
+            self._parts.journal.pause(self._key(job), paused=paused)
+        # What was being done when the brake was pulled is over when the answer comes.
+        with self._loop.hands_free(_BRAKE_S):
+            self._loop.wake()
         what = "everything" if job is None else f"job {job}"
         if paused:
             again = "slaqctl resume" if job is None else f"slaqctl resume {job}"
@@ -196,8 +200,11 @@ class Verbs:
 
     def _restore(self, raw: msgspec.Raw, _uid: int) -> str:
         job = _decode(raw, JobArgs).job
-        with self._loop.acting:
-            keys = self._braked(job)
+        keys = self._braked(job)
+        with self._loop.hands_free(_BRAKE_S) as free:
+            if not free:
+                what = "everything" if job is None else f"job {job}"
+                raise _No("refused", f"slaqd is busy with a cycle; {what} is paused already: ask again")
             wrong = refusals(self._loop.restore(keys, "asked by slaqctl restore"))
         self._loop.wake()
         if wrong:
@@ -248,7 +255,7 @@ def _unseen(registration: Registration) -> JobView:
         start=registration.key.start,
         name=registration.name,
         user=registration.owner.name,
-        state=(State.WAITING if registration.held else State.RUNNING).value,
+        state=(State.WAITING if registration.waits else State.RUNNING).value,
         pool="",
         lever="",
         min=registration.tag.min or 1,
@@ -256,5 +263,5 @@ def _unseen(registration: Registration) -> JobView:
         submitted=registration.submitted,
         health=Health.EMPTY.value,
         reason="registered; the next cycle looks at it",
-        wait=registration.held,
+        wait=registration.waits,
     )

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 
+import structlog
+
 from slaqd import tag as tags
 from slaqd.errors import TagError
 from slaqd.observe import Log
@@ -14,7 +16,10 @@ from slaqd.types import Curve, Health, Job, JobKey, Snapshot, State
 
 _CLOCKS_AGREE_S = 60.0
 _MOST_HELD = 256
+_FAULT = "a fault of slaqd's own in reading this log; its trace is in slaqd's log"
 _NO_LOG = Curve(health=Health.MISSING, note="no log was named: give --log FILE (or log= in the tag)")
+
+log = structlog.get_logger("slaqd")
 
 
 @dataclass
@@ -60,8 +65,12 @@ class Watch:
     def _look_at(self, job: Job, now: float) -> None:
         one = self._jobs[job.key]
         units = job.held if job.state is State.RUNNING else 0
-        one.curve = one.log.poll(now) if one.log else one.curve
-        _learn(one, now)
+        try:
+            one.curve = one.log.poll(now) if one.log else one.curve
+            _learn(one, now)
+        except Exception:  # one user's odd log must not cost the others their cycle
+            log.exception("a fault in reading a log", job=job.key.id, path=one.curve.path)
+            one.curve = Curve(health=Health.UNREADABLE, path=one.curve.path, note=_FAULT)
         self.hold(job.key, units, now)
 
     def hold(self, key: JobKey, units: int, now: float) -> None:

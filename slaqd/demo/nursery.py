@@ -122,7 +122,7 @@ def _register(client: Client, order: Order) -> Registered:
         tag=Tag(log=log.name, key="loss", min=1, max=order.max),
         name=order.name,
         cwd=str(log.parent),
-        held=True,
+        waits=True,
     )
     patience = time.monotonic() + PATIENCE_S
     while True:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryFile
 
 import msgspec
 from rich.console import Console
@@ -77,8 +78,11 @@ def demo(wish: Wish, console: Console) -> Result:
 def _make(out: Path) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=out).close()
     except OSError as error:
-        msg = f"{out}: the output folder can't be made: {error.strerror}; choose another with --out"
+        msg = (
+            f"{out}: the output folder can't be made or written: {error.strerror}; choose another with --out"
+        )
         raise DemoError(msg) from error
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from slaqd.act import Journal
+from slaqd.act.journal import ActionRow
 from slaqd.demo.cluster import Daemon, DemoError, Nursery
 from slaqd.demo.workload import Spec
 from slaqd.report.live import LiveRow, LiveState
@@ -120,13 +121,12 @@ def _submit(spec: Spec, setting: Setting, directory: Path, nursery: Nursery, pro
 
 
 def _look(daemon: Daemon, progress: _Progress, now: float) -> None:
-    views = daemon.jobs()
-    if not views:
-        return
-    progress.views = {view.name: view for view in views}
     room = daemon.room()
     if room:
         progress.capacity.append((now, float(room)))
+    views = daemon.jobs()
+    if views:
+        progress.views = {view.name: view for view in views}
 
 
 def _state(setting: Setting, policy: str, nursery: Nursery, progress: _Progress, now: float) -> LiveState:
@@ -198,16 +198,28 @@ def _mean(capacity: Sequence[tuple[float, float]], until: float) -> float:
 
 
 def held_units(journal: Path, started: float) -> Mapping[str, list[tuple[float, float]]]:
-    """Read back from the journal what each job was really held to, and when."""
+    """Read back from the journal what each job was really held to, and when.
+
+    An act that slaqd was killed in has no outcome. It was done if the next act on the
+    job found its units there; of the last one it is taken to have been.
+    """
     book = Journal(journal)
-    held: dict[str, list[tuple[float, float]]] = {}
+    rows: dict[str, list[ActionRow]] = {}
     try:
         for row in book.actions():
-            if row.outcome == "Accepted" and row.answered is not None:
-                held.setdefault(row.key.id, []).append((row.answered - started, float(row.units or 0)))
+            rows.setdefault(row.key.id, []).append(row)
     finally:
         book.close()
-    return held
+    return {job: _steps(acts, started) for job, acts in rows.items()}
+
+
+def _steps(acts: Sequence[ActionRow], started: float) -> list[tuple[float, float]]:
+    later = [*[act.before for act in acts[1:]], None]
+    return [
+        ((act.intended if act.answered is None else act.answered) - started, float(act.units or 0))
+        for act, found in zip(acts, later, strict=True)
+        if act.outcome == "Accepted" or (act.outcome is None and found in (None, act.units))
+    ]
 
 
 def _trace(

@@ -42,8 +42,8 @@ class World(Protocol):
         """Make an adapter; a second one finds the manager and store that the first left."""
         ...
 
-    def start(self, *, held: bool = False, lever: Lever | None = None) -> JobKey:
-        """Start and register a job; with ``held``, one that waits for its admission."""
+    def start(self, *, waits: bool = False, lever: Lever | None = None) -> JobKey:
+        """Start and register a job; with ``waits``, one that waits for its admission."""
         ...
 
     def end(self, key: JobKey) -> None:
@@ -121,7 +121,7 @@ class AdapterContract:
 
     def test_a_waiting_job_runs_once_it_is_admitted(self, world: World) -> None:
         """It waits until then, and is held from its first moment."""
-        adapter, key = world.adapter(), world.start(held=True)
+        adapter, key = world.adapter(), world.start(waits=True)
         assert _job(world, adapter, key).state is State.WAITING
         incarnation = adapter.snapshot(_deadline(world)).incarnation
         assert _act(world, adapter, Admit("a", key, incarnation, 2)) == [Accepted()]
@@ -200,7 +200,7 @@ class AdapterContract:
 
     def test_a_new_adapter_finds_the_jobs(self, world: World) -> None:
         """After a crash nothing is lost; a hold that went with the old one can be made anew."""
-        old, key, waiting = world.adapter(), world.start(), world.start(held=True)
+        old, key, waiting = world.adapter(), world.start(), world.start(waits=True)
         _act(world, old, _set(world, old, key, 2))
         old.close(restore=False)
         new = world.adapter()
@@ -213,7 +213,7 @@ class AdapterContract:
 
     def test_a_graceful_stop_lets_jobs_run_and_they_can_be_adopted_again(self, world: World) -> None:
         """They go on unheld, and nothing of them is forgotten."""
-        old, key, admitted = world.adapter(), world.start(), world.start(held=True)
+        old, key, admitted = world.adapter(), world.start(), world.start(waits=True)
         incarnation = old.snapshot(_deadline(world)).incarnation
         _act(world, old, Adopt("a", key, incarnation, 2), Admit("b", admitted, incarnation, 2))
         old.close(restore=True)

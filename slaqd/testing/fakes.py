@@ -210,7 +210,7 @@ class FakeAdapter:
         key, manager = registration.key, self.manager
         if key in manager.ended:
             return State.ENDED
-        free = not registration.held or key in manager.admitted or key in manager.restored
+        free = not registration.waits or key in manager.admitted or key in manager.restored
         return State.RUNNING if free else State.WAITING
 
     def _one(self, action: Action, deadline: float) -> Outcome:

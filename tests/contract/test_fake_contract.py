@@ -21,12 +21,12 @@ class FakeWorld:
     def adapter(self) -> FakeAdapter:
         return FakeAdapter(FakeConfig(), self.clock, self.store, manager=self.manager)
 
-    def start(self, *, held: bool = False, lever: Lever | None = None) -> JobKey:
+    def start(self, *, waits: bool = False, lever: Lever | None = None) -> JobKey:
         self._count += 1
         key = JobKey("fake", str(self._count), 10)
         owner = Owner(os.getuid(), "me")
         tag = Tag(min=1, max=3, lever=lever)
-        self.store.register(Registration(key, owner, tag, "job", "/", self.clock.wall(), held))
+        self.store.register(Registration(key, owner, tag, "job", "/", self.clock.wall(), waits))
         return key
 
     def end(self, key: JobKey) -> None:

@@ -21,7 +21,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=8,
 )
-NAMES = ["job", "pgid", "start", "status", "tag", "name", "cwd", "held"]
+NAMES = ["job", "pgid", "start", "status", "tag", "name", "cwd", "waits"]
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ NUMBERS = st.integers() | st.sampled_from([-(2**70), -1, 0, 1, 7, 2**31, 2**63 -
 def test_any_registration_gets_a_reply_and_the_next_cycle_lives(
     daemon: Daemon, pgid: int, start: int, log: str, cwd: str, name: str
 ) -> None:
-    args = {"pgid": pgid, "start": start, "tag": {"log": log}, "name": name, "cwd": cwd, "held": True}
+    args = {"pgid": pgid, "start": start, "tag": {"log": log}, "name": name, "cwd": cwd, "waits": True}
     replied(daemon, json.dumps({"v": 1, "verb": "register", "args": args}).encode())
     assert "nothing changed" not in daemon.cycle()
 

@@ -63,7 +63,7 @@ def test_what_is_no_request_is_not_decoded(line: bytes) -> None:
     "message",
     [
         wire.RegisterArgs(
-            pgid=7, start=1, tag=Tag(log="a b", min=1, weight=0.5), name="ü\n", cwd="/", held=True
+            pgid=7, start=1, tag=Tag(log="a b", min=1, weight=0.5), name="ü\n", cwd="/", waits=True
         ),
         wire.EndedArgs(job="7", start=1, status=143),
         wire.Registered(job="7", wait=True),

@@ -174,7 +174,7 @@ def test_bounds_are_kept_whoever_asks(world: LocalWorld) -> None:
 
 @every_means
 def test_a_waiting_job_without_lever_is_let_run_unheld(world: LocalWorld) -> None:
-    adapter, key = world.adapter(), world.start(held=True, lever=Lever.NONE)
+    adapter, key = world.adapter(), world.start(waits=True, lever=Lever.NONE)
     assert world.job(adapter, key).state is State.WAITING
     adapter.apply([Admit("a", key, processes.boot_id(), 1)], world.deadline())
     job = world.job(adapter, key)

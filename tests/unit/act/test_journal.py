@@ -67,9 +67,9 @@ def test_registrations_come_oldest_first(journal: Journal) -> None:
 
 
 def test_the_same_job_once_more_replaces_it(journal: Journal) -> None:
-    journal.register(registration(1, held=True))
-    journal.register(registration(1, held=False))
-    assert journal.registrations() == [registration(1, held=False)]
+    journal.register(registration(1, waits=True))
+    journal.register(registration(1, waits=False))
+    assert journal.registrations() == [registration(1, waits=False)]
 
 
 def test_an_id_used_again_is_another_job(journal: Journal) -> None:

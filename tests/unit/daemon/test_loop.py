@@ -43,7 +43,7 @@ def test_jobs_are_taken_up_and_share_the_room(make: Make) -> None:
 def test_a_waiting_job_is_admitted_where_there_is_room_and_waits_where_there_is_none(make: Make) -> None:
     daemon = make(units=4)
     daemon.start(1, min=3)
-    second = daemon.start(2, min=3, held=True)
+    second = daemon.start(2, min=3, waits=True)
     assert daemon.cycle() == "1 jobs running, 1 waiting; 4 of 4 units planned; 1 change"
     assert daemon.loop.view.jobs[second].wait
     assert "needs 3 units, 1 free" in daemon.loop.view.jobs[second].reason
@@ -58,7 +58,7 @@ def test_a_waiting_job_is_admitted_where_there_is_room_and_waits_where_there_is_
 def test_a_command_that_started_without_admission_is_a_running_job_ever_after(make: Make, brake: str) -> None:
     daemon = make(units=4)
     daemon.start(1, min=3)
-    second = daemon.start(2, min=3, held=True)
+    second = daemon.start(2, min=3, waits=True)
     daemon.cycle()
     assert daemon.loop.view.jobs[second].wait
     if brake == "pause":

@@ -213,3 +213,26 @@ def test_the_socket_that_exists_is_chosen(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(Path, "is_socket", locked)
     assert reachable([here, there]) == here
+
+
+def test_a_client_knocks_again_where_the_door_was_shut(path: Path) -> None:
+    """A slaqd with too many at its door hangs up without an answer."""
+    knocks = 0
+    path.parent.mkdir(exist_ok=True)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+
+        def door() -> None:
+            nonlocal knocks
+            for knocks in (1, 2, 3):
+                with listener.accept()[0] as peer:
+                    peer.recv(65536)
+                    if knocks == 3:
+                        peer.sendall(wire.encode(wire.ok("at last")))
+
+        thread = threading.Thread(target=door)
+        thread.start()
+        assert Client(path, timeout_s=30).ask(wire.Verb.JOBS, str) == "at last"
+        thread.join()
+    assert knocks == 3

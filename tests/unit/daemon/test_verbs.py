@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 
 
 def register(pgid: int, **said: Any) -> wire.RegisterArgs:
-    filled = {"start": 7, "tag": Tag(), "name": "train.py", "cwd": "/", "held": True, **said}
+    filled = {"start": 7, "tag": Tag(), "name": "train.py", "cwd": "/", "waits": True, **said}
     return wire.RegisterArgs(pgid=pgid, **filled)
 
 
@@ -217,6 +218,32 @@ def test_pause_and_resume_say_what_they_did(daemon: Daemon) -> None:
     assert daemon.held() == {"1": 8}
 
 
+def test_the_brakes_answer_while_a_cycle_hangs(daemon: Daemon) -> None:
+    """A pause holds from now on; a restore says to ask again, and has paused the job meanwhile."""
+    daemon.start(1)
+    daemon.cycle()
+    hangs, over = threading.Event(), threading.Event()
+
+    def cycle() -> None:
+        with daemon.loop.acting:
+            hangs.set()
+            over.wait(60)
+
+    thread = threading.Thread(target=cycle)
+    thread.start()
+    try:
+        assert hangs.wait(60)
+        assert "everything is paused" in daemon.ask(Verb.PAUSE, str, JobArgs())
+        said = daemon.ask(Verb.RESTORE, str, JobArgs(job="1"))
+    finally:
+        over.set()
+        thread.join()
+    assert (said.code, "ask again" in said.text) == ("refused", True)
+    assert daemon.loop.paused
+    daemon.cycle()
+    assert jobs(daemon)["1"].paused
+
+
 def test_a_restored_job_runs_free_until_it_is_resumed(daemon: Daemon) -> None:
     daemon.start(1)
     daemon.start(2)
@@ -249,7 +276,7 @@ def test_all_that_is_restored_runs_free_until_all_is_resumed(daemon: Daemon) -> 
 def test_a_waiting_job_that_is_restored_may_start(daemon: Daemon) -> None:
     daemon.start(1, min=10, max=10)
     daemon.cycle()
-    daemon.start(2, min=5, held=True)
+    daemon.start(2, min=5, waits=True)
     daemon.cycle()
     assert jobs(daemon)["2"].wait
     daemon.ask(Verb.RESTORE, str, JobArgs(job="2"))

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from modelled import job, key, snapshot
 
 from slaqd.daemon.watch import Watch, mean_units
-from slaqd.types import Better, Health, Job, Tag
+from slaqd.observe import Log
+from slaqd.types import Better, Curve, Health, Job, Tag
 
 
 def logged(number: int, path: Path | str, *, held: int = 1) -> Job:
@@ -48,6 +49,23 @@ def test_a_job_without_a_log_is_told_how_to_name_one() -> None:
     (curve,), _ = Watch().look(snapshot(job(1, held=1)), 100.0)
     assert curve.health is Health.MISSING
     assert "--log" in curve.note
+
+
+def test_a_fault_in_reading_one_log_hurts_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bad, good = tmp_path / "bad.jsonl", tmp_path / "good.jsonl"
+    for path in (bad, good):
+        write(path, (1, 5.0, 100.0))
+    poll = Log.poll
+
+    def breaks(self: Log, now: float) -> Curve:
+        if self._pattern == str(bad):
+            raise ZeroDivisionError
+        return poll(self, now)
+
+    monkeypatch.setattr(Log, "poll", breaks)
+    curves, _ = Watch().look(snapshot(logged(1, bad), logged(2, good)), 100.0)
+    assert [curve.health for curve in curves] == [Health.UNREADABLE, Health.OK]
+    assert "fault of slaqd's own" in curves[0].note
 
 
 @pytest.mark.parametrize("log", ["{foo}.jsonl", "{taskid}", "relative.jsonl"])

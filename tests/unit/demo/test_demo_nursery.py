@@ -267,7 +267,7 @@ def test_a_job_registers_itself_and_does_no_work_before_it_is_admitted(tmp_path:
         nursery.close()
         door.close(tmp_path / "s")
     verb, said = door.asked[0]
-    assert (verb, said["pgid"], said["name"], said["held"]) == ("register", pid, "a", True)
+    assert (verb, said["pgid"], said["name"], said["waits"]) == ("register", pid, "a", True)
     assert (said["tag"]["key"], said["tag"]["max"]) == ("loss", 8)
     job = JobKey("local", str(pid), said["start"])
     pattern = expand(said["tag"]["log"], key=job, user="u", name="a", cwd=said["cwd"])

@@ -31,9 +31,17 @@ def test_only_what_was_accepted_counts_as_held(tmp_path: Path) -> None:
         journal.record([(act.id, outcome)], 100.5 + number)
     journal.intend([Restore("4", KEY, "boot")], {}, 110.0)
     journal.record([("4", Accepted())], 110.0)
-    journal.intend([SetUnits("5", KEY, "boot", 8)], {}, 111.0)  # no answer was ever written
     journal.close()
     assert held_units(journal.path, 100.0) == {"42": [(0.5, 5.0), (2.5, 7.0), (10.0, 0.0)]}
+
+
+def test_an_act_without_an_answer_counts_if_the_next_one_found_it_done(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.sqlite")
+    journal.intend([SetUnits("1", KEY, "boot", 5)], {KEY: 2}, 101.0)
+    journal.intend([SetUnits("2", KEY, "boot", 8)], {KEY: 5}, 102.0)
+    journal.intend([SetUnits("3", KEY, "boot", 9)], {KEY: 5}, 103.0)
+    journal.close()
+    assert held_units(journal.path, 100.0) == {"42": [(1.0, 5.0), (3.0, 9.0)]}
 
 
 def test_a_torn_last_line_is_no_point(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from slaqd_local import Config, LocalAdapter, processes
 
 from slaqd.adapter import Registration
 from slaqd.clock import SystemClock
+from slaqd.errors import AdapterRefused
 from slaqd.testing import MemoryStore, Oneself
 from slaqd.types import JobKey, Lever, Owner, Tag
 
@@ -24,6 +25,13 @@ while time.process_time() < until: pass
 sys.stdout.write("x"); sys.stdout.flush()
 sys.stdin.read(1)
 """
+
+
+@pytest.mark.parametrize("number", ["0", "1"])
+def test_the_group_of_init_is_no_job(number: str) -> None:
+    adapter = LocalAdapter(Config(), SystemClock(), MemoryStore(), Oneself())
+    with pytest.raises(AdapterRefused, match="the system's own"):
+        adapter.owner(JobKey("local", number, 0))
 
 
 @pytest.fixture
