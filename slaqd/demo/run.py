@@ -33,7 +33,7 @@ UNIT_MILLI = 20
 CORES = 2.0
 """At most this much of the machine, so that a demo is a demo anywhere."""
 
-LOAD = 2.7
+LOAD = 3.0
 """CPU needed over capacity in the arrival window."""
 
 AHEAD = 10
