@@ -24,6 +24,9 @@ DOUBLE = 2.0
 NOTHING = "\N{EN DASH}"
 """Stands where there is no number."""
 
+_SMALL = 0.001
+"""Below this, a share is shown to two digits, not as zero."""
+
 
 class Row(NamedTuple):
     """One line of the comparison: a cell for each policy, and their ratio in words."""
@@ -139,9 +142,12 @@ def cell(value: float | None, form: str) -> str:
     """Write a number as seconds (``s``), per cent of 1 (``%``), or plainly; a dash for None."""
     if value is None:
         return NOTHING
-    return {"s": f"{value:.1f}\N{NO-BREAK SPACE}s", "%": f"{100 * value:.1f}\N{NO-BREAK SPACE}%"}.get(
-        form, f"{value:.3f}"
-    )
+    if form == "s":
+        return f"{value:.1f}\N{NO-BREAK SPACE}s"
+    if form == "%":
+        shown = f"{100 * value:.1f}" if abs(value) >= _SMALL else f"{100 * value:.2g}"
+        return f"{shown}\N{NO-BREAK SPACE}%"
+    return f"{value:.3f}"
 
 
 def seconds(value: float | None) -> str:

@@ -105,3 +105,8 @@ def test_nothing_divided_is_no_ratio() -> None:
     assert compare.ratio([1.0, None]) is None
     assert compare.ratio([5e-324, 1.0]) is None
     assert compare.ratio([2.0, 1.0]) == 0.5
+
+
+def test_a_small_share_is_not_shown_as_nothing() -> None:
+    shown = [compare.cell(share, "%").replace("\N{NO-BREAK SPACE}", " ") for share in (0.4449, 0.0, 2.49e-5)]
+    assert shown == ["44.5 %", "0 %", "0.0025 %"]
