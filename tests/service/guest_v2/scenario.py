@@ -147,8 +147,9 @@ def hold_and_change(bench: Bench) -> list[JobKey]:
     origin = group_of(int(keys[0].id))
     for key, units in zip(keys, (2, 6, 4), strict=True):
         bench.adopt(key, units)
-    limits = [(Path(bench.directory(key)[0]) / "cpu.max").read_text(encoding="ascii").strip() for key in keys]
-    check("cpu.max says what was granted", limits == ["10000 100000", "30000 100000", "20000 100000"], limits)
+    limits = [(Path(bench.directory(key)[0]) / "cpu.max").read_text(encoding="ascii").split() for key in keys]
+    milli = [int(quota) * 1000 / int(period) for quota, period in limits]
+    check("cpu.max says what was granted", milli == [units * UNIT_MILLI for units in (2, 6, 4)], limits)
     shares = bench.shares(keys)
     check("a process, its threads and its children get what was granted", near(shares), shares)
     bench.act(SetUnits("s", keys[0], "", 8))
