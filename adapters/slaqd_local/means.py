@@ -11,7 +11,7 @@ from slaqd_local.processes import Table
 LEAST_US = 1_000
 """The least quota that the kernel takes (sched-bwc, ``min_cfs_quota_period``)."""
 
-SHORTEST_US, LONGEST_US = 20_000, 100_000
+SHORTEST_US, LONGEST_US = 50_000, 100_000
 """Bounds of the quotas' period; the longer one is the kernel's own default."""
 
 
@@ -100,7 +100,8 @@ def period_us(unit_milli: int) -> int:
 
     The kernel hands out a whole period's quota anew whenever a quota is written
     (``tg_set_cfs_bandwidth``, Linux 6.18): the shorter the period, the less a job gains
-    by being resized.
+    by being resized. The longer, the more of what a job missed in waiting for a CPU it
+    may make up for, since a burst is at most one quota.
     """
     return min(LONGEST_US, max(SHORTEST_US, LEAST_US * 1000 // unit_milli))
 

@@ -31,6 +31,7 @@ from slaqd.types import Accepted, Adopt, Job, JobKey, Owner, Restore, SetUnits, 
 ROOT = Path("/sys/fs/cgroup")
 UNIT_MILLI = 50
 MEASURE_S = 8.0
+TRIES = 3
 PATIENCE_S = 60.0
 BUSY = "while True: pass"
 THREADS = """
@@ -114,7 +115,14 @@ class Bench:
         return next(job for job in snapshot.jobs if job.key == key)
 
     def shares(self, keys: list[JobKey]) -> list[float]:
-        """Measure what jobs use over what they are held to."""
+        """Measure what jobs use over what they are held to; again if the host was too busy to give it."""
+        for _ in range(TRIES - 1):
+            shares = self._shares(keys)
+            if near(shares):
+                return shares
+        return self._shares(keys)
+
+    def _shares(self, keys: list[JobKey]) -> list[float]:
         before = self.adapter.snapshot(time.monotonic() + PATIENCE_S)
         time.sleep(MEASURE_S)
         after = self.adapter.snapshot(time.monotonic() + PATIENCE_S)
