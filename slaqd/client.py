@@ -20,6 +20,7 @@ TIMEOUT_S = 2.0
 GONE_S = 10.0
 
 _KNOCK_S = 0.1
+_BUSY = b'{"v":1,"error":{"code":"busy",'
 _MAX_REPLY = 64 * 1024 * 1024
 
 
@@ -60,6 +61,9 @@ class Client:
         line = self._exchange(wire.encode(wire.Request(v=wire.VERSION, verb=verb, args=raw)))
         try:
             reply = msgspec.json.decode(line, type=wire.Reply)
+            if reply.v != wire.VERSION:
+                msg = f"{self.path}: slaqd speaks version {reply.v}, this slaqctl {wire.VERSION}"
+                raise DaemonUnreachable(msg)
             if reply.error is None and not isinstance(reply.ok, msgspec.UnsetType):
                 return msgspec.json.decode(reply.ok, type=kind)
         except msgspec.MsgspecError as error:
@@ -68,19 +72,12 @@ class Client:
         raise _raised(reply.error, self.path)
 
     def _exchange(self, request: bytes) -> bytes:
-        deadline = time.monotonic() + self._timeout_s
         try:
-            while True:
-                try:
-                    return self._once(request, deadline)
-                except _ClosedError:  # a slaqd with too many at its door shuts it: knock again
-                    if time.monotonic() + _KNOCK_S > deadline:
-                        raise
-                    time.sleep(_KNOCK_S)
+            return self._knock(request, time.monotonic() + self._timeout_s)
         except PermissionError as error:
             msg = f"{self.path}: permission denied: this slaqd serves another user"
             raise NotPermitted(msg) from error
-        except TimeoutError as error:
+        except (TimeoutError, BlockingIOError) as error:
             msg = f"{self.path}: slaqd does not answer within {self._timeout_s:g} s; is it overloaded?"
             raise DaemonUnreachable(msg) from error
         except (FileNotFoundError, ConnectionRefusedError) as error:
@@ -89,6 +86,20 @@ class Client:
         except OSError as error:
             msg = f"{self.path}: slaqd can't be reached: {error.strerror or error}"
             raise DaemonUnreachable(msg) from error
+
+    def _knock(self, request: bytes, deadline: float) -> bytes:
+        """Ask until there is an answer. A slaqd with too much to do shuts its door, or says so."""
+        while True:
+            last = time.monotonic() + _KNOCK_S > deadline
+            try:
+                line = self._once(request, deadline)
+            except (_ClosedError, BlockingIOError):  # the latter: so many knock that not one more fits
+                if last:
+                    raise
+            else:
+                if last or not line.startswith(_BUSY):
+                    return line
+            time.sleep(_KNOCK_S)
 
     def _once(self, request: bytes, deadline: float) -> bytes:
         with socket.socket(socket.AF_UNIX) as sock:
@@ -132,14 +143,17 @@ def await_admission(
     """Wait until slaqd lets ``job`` start, or has been gone for `GONE_S`.
 
     ``told`` gets each new reason for waiting, and the news that slaqd is gone. The
-    wait ends too when the waiting command is no longer ``alive``.
+    wait ends too when the waiting command is no longer ``alive``, and when slaqd was
+    told to forget the job.
     """
     reason, seen = "", time.monotonic()
     while alive():
         try:
             view = client.ask(wire.Verb.SHOW, wire.JobView, wire.JobArgs(job=job))
         except ControlError as error:
-            if time.monotonic() - seen > GONE_S:
+            if error.code == "busy":  # somebody asks too often, but slaqd lives
+                seen = time.monotonic()
+            elif error.code == "not_found" or time.monotonic() - seen > GONE_S:
                 told(f"starting without slaqd: {error}")
                 return
         else:
@@ -185,4 +199,6 @@ def _raised(failure: wire.Failure | None, path: Path) -> ControlError:
         return DaemonUnreachable(f"{path}: an empty answer")
     if failure.code == "not_permitted":
         return NotPermitted(failure.text)
+    if failure.code == "version":
+        return DaemonUnreachable(f"{path}: {failure.text}")
     return ControlError(failure.code, failure.text)

@@ -40,11 +40,35 @@ class PolicySection(Struct, frozen=True):
     name: str = "slaq"
 
 
+class EnforceSection(Struct, frozen=True):
+    """``[enforce]``: whose jobs slaqd may act on; all three empty means nobody's but its own user's.
+
+    A job is acted on where its pool, its account or its user is named.
+    """
+
+    pools: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+
+
+class MetricsSection(Struct, frozen=True):
+    """``[metrics]``: where Prometheus finds slaqd's numbers; both empty means nowhere.
+
+    ``listen`` is ``HOST:PORT`` of this machine alone or ``unix:PATH``, ``textfile`` a
+    file for node_exporter's textfile collector.
+    """
+
+    listen: str = ""
+    textfile: str = ""
+
+
 class Config(Struct, frozen=True):
     """A whole configuration; ``adapter`` holds one raw section per adapter."""
 
     slaqd: SlaqdSection = SlaqdSection()
     policy: PolicySection = PolicySection()
+    enforce: EnforceSection = EnforceSection()
+    metrics: MetricsSection = MetricsSection()
     adapter: Mapping[str, Mapping[str, Any]] = {}
     path: str = ""
     text: str = ""
@@ -61,8 +85,9 @@ class Places(Struct, frozen=True):
 def default_places(environ: Mapping[str, str], uid: int) -> Places:
     """Give the service's places to root, the XDG ones to everybody else.
 
-    Without ``XDG_RUNTIME_DIR`` (no login session) the socket lies with the state,
-    which only its owner can enter.
+    Directories that systemd made for the service (systemd.exec(5), ``STATE_DIRECTORY``) come
+    first. Without ``XDG_RUNTIME_DIR`` (no login session) the socket lies with the state, which
+    only its owner can enter.
     """
     if uid == 0:
         return Places(
@@ -72,11 +97,13 @@ def default_places(environ: Mapping[str, str], uid: int) -> Places:
         )
     home = Path(environ.get("HOME") or "~").expanduser()
     state = Path(environ.get("XDG_STATE_HOME") or home / ".local/state") / "slaqd"
+    state = Path(environ.get("STATE_DIRECTORY", state))
     runtime = environ.get("XDG_RUNTIME_DIR")
+    service = environ.get("RUNTIME_DIRECTORY")
     return Places(
         config=Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "slaqd" / "slaqd.toml",
         state_dir=state,
-        socket=(Path(runtime) / "slaqd" if runtime else state) / "slaqd.sock",
+        socket=Path(service or (Path(runtime) / "slaqd" if runtime else state)) / "slaqd.sock",
     )
 
 
@@ -138,6 +165,12 @@ def place(config: Config, *keys: str) -> str:
     """Say where a key stands, for messages: file, line and the key's full name."""
     where = f"{config.path}:{_line(config.text, keys[:-1], keys[-1])}" if config.path else "the defaults"
     return f"{where}: {'.'.join(keys)}"
+
+
+def stop_file(config: Config) -> Path:
+    """Tell which file, by being there, halts every act: ``stop`` beside the configuration."""
+    used = Path(config.path) if config.path else default_places(os.environ, os.geteuid()).config
+    return used.absolute().parent / "stop"
 
 
 def _settled(config: Config, places: Places) -> Config:

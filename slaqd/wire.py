@@ -4,7 +4,7 @@
     {"v":1,"ok":{…}}      or      {"v":1,"error":{"code":"not_found","text":"…"}}
 
 The verbs are a closed list. Codes are words: ``bad_request``, ``not_found``,
-``not_permitted``, ``refused``, ``internal``. Durations are seconds, times are wall
+``not_permitted``, ``refused``, ``busy``, ``version``, ``internal``. Durations are seconds, times are wall
 time, units are whole.
 """
 
@@ -34,6 +34,9 @@ class Verb(StrEnum):
     PAUSE = "pause"
     RESUME = "resume"
     RESTORE = "restore"
+    DROP = "drop"
+    DOCTOR = "doctor"
+    HISTORY = "history"
 
 
 class Answer(Struct, frozen=True, forbid_unknown_fields=False):
@@ -46,6 +49,13 @@ class Request(Struct, frozen=True):
     v: int
     verb: Verb
     args: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class Outline(Answer, frozen=True):
+    """What can be told of any request, of another version too."""
+
+    v: int
+    verb: str = ""
 
 
 class Failure(Answer, frozen=True):
@@ -67,6 +77,19 @@ class JobArgs(Struct, frozen=True):
     """Arguments of verbs on one job, or on all where ``job`` is None."""
 
     job: str | None = None
+
+
+class NamedJobArgs(Struct, frozen=True):
+    """Arguments of verbs on exactly one job."""
+
+    job: str
+
+
+class HistoryArgs(Struct, frozen=True):
+    """Arguments of ``history``: of one job or all, and since when (wall time)."""
+
+    job: str | None = None
+    since: float = 0.0
 
 
 class RegisterArgs(Struct, frozen=True):
@@ -133,10 +156,16 @@ class JobView(Answer, frozen=True):
     wait: bool = False
     ended: float | None = None
     exit_status: int | None = None
+    uid: int | None = None
 
 
 class StatusView(Answer, frozen=True):
-    """The daemon in one glance."""
+    """The daemon in one glance.
+
+    ``halted`` says what halts every act (a file), ``config_error`` why the newest
+    configuration is not the one in use, ``alarm`` what an admin should look at; all are
+    empty where there is nothing to say.
+    """
 
     version: str
     pid: int
@@ -156,6 +185,28 @@ class StatusView(Answer, frozen=True):
     waiting: int
     state_dir: str
     config: str
+    halted: str = ""
+    alarm: str = ""
+    config_error: str = ""
+
+
+class EventView(Answer, frozen=True):
+    """One thing that happened; ``before`` and ``units`` count units.
+
+    ``what`` is ``registered``, ``planned``, ``observed``, ``ended``, ``paused``, ``resumed``,
+    ``started``, ``stopped``, ``set aside``, or the kind of an act (``Admit``, ``Adopt``, ``SetUnits``,
+    ``Restore``), which has an ``outcome``.
+    """
+
+    at: float
+    what: str
+    job: str = ""
+    uid: int | None = None
+    before: int | None = None
+    units: int | None = None
+    why: str = ""
+    outcome: str = ""
+    outcome_why: str = ""
 
 
 class PlanRow(Answer, frozen=True):

@@ -13,7 +13,7 @@ from slaqd import wire
 from slaqd.act import Journal
 from slaqd.adapter import Registration
 from slaqd.clock import Clock
-from slaqd.config import Config, PolicySection, SlaqdSection
+from slaqd.config import Config, EnforceSection, PolicySection, SlaqdSection
 from slaqd.daemon.loop import Loop, Parts
 from slaqd.daemon.verbs import Verbs
 from slaqd.errors import JobGone
@@ -51,13 +51,23 @@ class Daemon:
         epoch_s: float = 3.0,
         clock: Clock | None = None,
         manager: FakeManager | None = None,
+        enforce: EnforceSection | None = None,
+        everybody: bool = False,
     ) -> None:
         self.clock = clock or ManualClock()
         self.manager = manager or Manager()
         self.journal = Journal(folder / "journal.sqlite")
         config = Config(
-            slaqd=SlaqdSection(mode=mode, adapter="fake", epoch_s=epoch_s, state_dir=str(folder)),
+            slaqd=SlaqdSection(
+                mode=mode,
+                adapter="fake",
+                epoch_s=epoch_s,
+                state_dir=str(folder),
+                socket=str(folder / "s.sock"),
+            ),
             policy=PolicySection(name=policy),
+            enforce=enforce or EnforceSection(),
+            path=str(folder / "slaqd.toml"),
         )
         self.adapter = Adapter(FakeConfig(units=units), self.clock, self.journal, manager=self.manager)
         self.parts = Parts(
@@ -68,16 +78,18 @@ class Daemon:
             run=self.journal.begin_run(self.clock.wall()),
         )
         self.loop = Loop(self.parts)
-        self.verbs = Verbs(self.parts, self.loop)
+        self.verbs = Verbs(self.parts, self.loop, everybody=everybody)
 
-    def start(self, number: int, *, waits: bool = False, name: str = "job", **said: Any) -> JobKey:
+    def start(
+        self, number: int, *, waits: bool = False, name: str = "job", owner: Owner = MYSELF, **said: Any
+    ) -> JobKey:
         """Register a job directly, as if the verb had been asked."""
         key = JobKey("fake", str(number), 7)
         tag = Tag(**{"min": 1, "max": 8, **said})
         self.journal.register(
             Registration(
                 key=key,
-                owner=MYSELF,
+                owner=owner,
                 tag=tag,
                 name=name,
                 cwd="/",
@@ -96,10 +108,16 @@ class Daemon:
     def held(self) -> dict[str, int]:
         return {key.id: units for key, units in self.manager.held.items()}
 
-    def ask(self, verb: wire.Verb, kind: Any, args: Struct | Mapping[str, object] | None = None) -> Any:
+    def ask(
+        self,
+        verb: wire.Verb,
+        kind: Any,
+        args: Struct | Mapping[str, object] | None = None,
+        uid: int = MYSELF.uid,
+    ) -> Any:
         """Ask as the wire does, through bytes; a refusal comes back as `slaqd.wire.Failure`."""
         raw = msgspec.Raw(msgspec.json.encode({} if args is None else args))
-        reply = self.verbs.answer(wire.Request(v=1, verb=verb, args=raw), os.geteuid())
+        reply = self.verbs.answer(wire.Request(v=1, verb=verb, args=raw), uid)
         seen = msgspec.json.decode(wire.encode(reply), type=wire.Reply)
         if seen.error is not None:
             return seen.error

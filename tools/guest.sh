@@ -1,5 +1,6 @@
 #!/bin/sh
-# Make the emulated guest for tests of cgroup v2: a Debian 12 with systemd and its kernel.
+# Make a bare Debian 12 with systemd and its kernel: the emulated guest for tests of cgroup v2, and the
+# disk of the machine inside this one for those of the service (hence the last three packages).
 # usage: guest.sh DIR     leaves DIR/root.img, DIR/vmlinuz, DIR/initrd
 # Tests cache the folder under this file's hash, so whatever decides what the guest is stands here.
 set -eu
@@ -17,7 +18,7 @@ fi
 root=$dir/root
 mkdir -p "$dir"
 debootstrap --variant=minbase \
-  --include=systemd,systemd-sysv,dbus,python3,linux-image-cloud-amd64,initramfs-tools \
+  --include=systemd,systemd-sysv,dbus,python3,linux-image-cloud-amd64,initramfs-tools,iproute2,procps,python3-venv \
   bookworm "$root" >"$dir/debootstrap.log" 2>&1 || {
   tail -n 20 "$dir/debootstrap.log" >&2
   exit 1

@@ -3,5 +3,6 @@
 from slaqd.act.execute import Done, execute
 from slaqd.act.journal import Journal
 from slaqd.act.reconcile import reconcile
+from slaqd.act.recover import open_journal
 
-__all__ = ["Done", "Journal", "execute", "reconcile"]
+__all__ = ["Done", "Journal", "execute", "open_journal", "reconcile"]

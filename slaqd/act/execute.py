@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from slaqd.act.journal import Journal
 from slaqd.adapter import Adapter
 from slaqd.clock import Clock
 from slaqd.errors import AdapterError, StateError
-from slaqd.types import Action, JobKey, Outcome, Struct, Unknown
+from slaqd.types import Action, JobKey, Outcome, Refused, Struct, Unknown
 
 
 class Done(Struct, frozen=True):
@@ -26,11 +26,15 @@ def execute(
     actions: Sequence[Action],
     before: Mapping[JobKey, int | None],
     deadline: float,
+    bar: Callable[[], str] = lambda: "",
+    uids: Mapping[JobKey, int] | None = None,
 ) -> tuple[Done, ...]:
     """Ask the manager for ``actions``; journalled before and after.
 
-    ``before`` gives what each job was held to, for the journal. Whatever the
-    adapter leaves unanswered is `Unknown`: the next snapshot tells.
+    ``before`` gives what each job was held to and ``uids`` whose it is, for the journal. Whatever the
+    adapter leaves unanswered is `Unknown`: the next snapshot tells. ``bar`` is asked
+    last of all, when only the act itself is left: where it gives a reason, nothing is
+    asked of the manager.
 
     Raises
     ------
@@ -40,8 +44,10 @@ def execute(
     """
     if not actions:
         return ()
-    journal.intend(actions, before, clock.wall())
-    outcomes = _ask(adapter, actions, deadline)
+    journal.intend(actions, before, clock.wall(), uids)
+    why = bar()
+    barred = [Refused(why, retry=True)] * len(actions)
+    outcomes = barred if why else _ask(adapter, actions, deadline)
     done = tuple(Done(action, outcome) for action, outcome in zip(actions, outcomes, strict=True))
     with suppress(StateError):  # it is done; an intent without its outcome reads as unknown
         journal.record([(item.action.id, item.outcome) for item in done], clock.wall())

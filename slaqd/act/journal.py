@@ -1,4 +1,4 @@
-"""The journal: what was promised, intended and done, in SQLite (WAL, synchronous FULL).
+"""The journal: what was promised, intended, done and seen, in SQLite (WAL, synchronous FULL).
 
 It is also the `slaqd.adapter.Store` that adapters keep their notes in. A call that
 returns is on disk; a call that can't get there raises `StateError`, and then
@@ -7,39 +7,19 @@ nothing of it is there.
 
 from __future__ import annotations
 
-import sqlite3
-import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
+from slaqd.act import records
+from slaqd.act.database import Database
+from slaqd.act.past import Ask, Event, past
+from slaqd.act.records import Change, Limits, Observation, columns
 from slaqd.adapter import Registration
-from slaqd.errors import StateError
 from slaqd.types import Accepted, Action, JobKey, Outcome, Restore, Struct
 
-SCHEMA = 1
-_KEEP_S = 30 * 86_400.0
-_DROP_AT_ONCE = 100
-_TABLES = """
-CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS jobs (
-  manager TEXT NOT NULL, job TEXT NOT NULL, start INTEGER NOT NULL,
-  submitted REAL NOT NULL, registration TEXT NOT NULL, paused INTEGER NOT NULL DEFAULT 0,
-  exit_status INTEGER, ended REAL, last TEXT,
-  PRIMARY KEY (manager, job, start));
-CREATE TABLE IF NOT EXISTS notes (
-  manager TEXT NOT NULL, job TEXT NOT NULL, start INTEGER NOT NULL,
-  name TEXT NOT NULL, value TEXT NOT NULL,
-  PRIMARY KEY (manager, job, start, name));
-CREATE TABLE IF NOT EXISTS actions (
-  number INTEGER PRIMARY KEY, id TEXT NOT NULL, intended REAL NOT NULL,
-  manager TEXT NOT NULL, job TEXT NOT NULL, start INTEGER NOT NULL,
-  kind TEXT NOT NULL, units_before INTEGER, units INTEGER, why TEXT NOT NULL,
-  outcome TEXT, outcome_why TEXT, answered REAL);
-CREATE INDEX IF NOT EXISTS unanswered ON actions (id) WHERE outcome IS NULL;
-"""
+_UNCONFIRMED = "unconfirmed"
 
 
 class ActionRow(Struct, frozen=True):
@@ -66,13 +46,15 @@ class EndedRow(Struct, frozen=True):
     last: str | None
 
 
-class Journal:
-    """One SQLite file. Safe to use from several threads of the one daemon.
+class Journal(Database):
+    """One journal; see `Database` for how it behaves as a file.
 
     Parameters
     ----------
     path
         The file; made, readable by its owner alone, where it isn't there.
+    limits
+        How much it keeps.
 
     Raises
     ------
@@ -81,59 +63,9 @@ class Journal:
 
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._lock = threading.RLock()
-        try:
-            path.touch(mode=0o600)
-            self._db = sqlite3.connect(path, timeout=5.0, isolation_level=None, check_same_thread=False)
-        except (OSError, sqlite3.Error) as error:
-            msg = f"{path}: the journal can't be opened: {error}"
-            raise StateError(msg) from error
-        try:
-            self._prepare()
-        except StateError:
-            self._db.close()
-            raise
-
-    def _prepare(self) -> None:
-        with self._guarded() as db:
-            db.execute("PRAGMA journal_mode = WAL")
-            db.execute("PRAGMA synchronous = FULL")
-        with self._writing() as db:
-            version = int(db.execute("PRAGMA user_version").fetchone()[0])
-            if version > SCHEMA:
-                msg = f"{self.path}: written by a newer slaqd (schema {version}, this one knows {SCHEMA})"
-                raise StateError(msg)
-            for statement in filter(str.strip, _TABLES.split(";")):
-                db.execute(statement)
-            db.execute(f"PRAGMA user_version = {SCHEMA}")
-
-    @contextmanager
-    def _guarded(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            try:
-                yield self._db
-            except (sqlite3.Error, OverflowError, msgspec.MsgspecError) as error:
-                msg = f"{self.path}: the journal can't be used: {error}"
-                raise StateError(msg) from error
-
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._guarded() as db:
-            db.execute("BEGIN IMMEDIATE")
-            try:
-                yield db
-                db.execute("COMMIT")
-            except BaseException:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-                raise
-
-    def close(self) -> None:
-        """Close the file."""
-        with self._lock:
-            self._db.close()
+    def __init__(self, path: Path, limits: Limits | None = None) -> None:
+        self._limits = limits or Limits()
+        super().__init__(path)
 
     # facts: small values of the daemon itself
 
@@ -146,27 +78,71 @@ class Journal:
     def keep_fact(self, name: str, value: str) -> None:
         """Keep a fact, replacing one of the same name."""
         with self._writing() as db:
-            db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
+            db.execute("INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", (name, value))
+
+    @property
+    def unconfirmed(self) -> str:
+        """Say what became of the journal before this one, until an admin confirms it. Empty: all is well."""
+        return self.fact(_UNCONFIRMED) or ""
+
+    def doubt(self, why: str) -> None:
+        """Keep that this journal can't be trusted to know all, until `pause_all` lifts it."""
+        self.keep_fact(_UNCONFIRMED, why)
+        self._settle()
+
+    def pause_all(self, *, paused: bool) -> None:
+        """Keep whether everything is paused; going on also confirms what was in doubt."""
+        with self._writing() as db:
+            rows = [("paused", str(int(paused)))] + ([] if paused else [(_UNCONFIRMED, "")])
+            db.executemany("INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", rows)
+        self._settle()
+
+    def tell(
+        self, what: str, why: str, now: float, *, job: str | None = None, uid: int | None = None
+    ) -> None:
+        """Keep an event for people: what happened to the daemon, or was asked of it and by whom."""
+        with self._writing() as db:
+            records.add_event(db, what, why, now, self._limits, job=job, uid=uid)
 
     def begin_run(self, now: float) -> int:
-        """Count one more start of the daemon, and drop what is older than thirty days."""
-        run = int(self.fact("runs") or "0") + 1
-        with self._writing() as db:
-            db.execute("INSERT OR REPLACE INTO facts VALUES ('runs', ?)", (str(run),))
-            db.execute("DELETE FROM actions WHERE intended < ?", (now - _KEEP_S,))
-            db.execute("DELETE FROM jobs WHERE ended < ?", (now - _KEEP_S,))
+        """Count one more start of the daemon, and drop what is older than thirty days.
+
+        From here on this journal refuses to write once another start was counted.
+        """
+        with self._lock:
+            run = int(self.fact("runs") or "0") + 1
+            self._run = None
+            with self._writing() as db:
+                db.execute("INSERT OR REPLACE INTO facts (name, value) VALUES ('runs', ?)", (str(run),))
+                db.execute("DELETE FROM actions WHERE intended < ?", (now - records.KEEP_S,))
+                db.execute("DELETE FROM plans WHERE at < ?", (now - records.KEEP_S,))
+                records.trim_ended(db, now, self._limits.ended)
+                records.add_event(db, "started", f"start {run}", now, self._limits, job=None, uid=None)
+            self._run = str(run)
         return run
 
     # jobs
 
     def register(self, registration: Registration) -> None:
         """Keep a registration; the same job once more replaces it."""
-        key = registration.key
+        self.take_over([registration], ())
+
+    def take_over(
+        self, registrations: Sequence[Registration], notes: Sequence[tuple[JobKey, str, str]]
+    ) -> None:
+        """Keep what another journal knew: registrations, and notes as key, name and value."""
         with self._writing() as db:
-            db.execute(
+            db.executemany(
                 "INSERT OR REPLACE INTO jobs (manager, job, start, submitted, registration)"
                 " VALUES (?, ?, ?, ?, ?)",
-                (*_columns(key), registration.submitted, msgspec.json.encode(registration).decode()),
+                [
+                    (*columns(one.key), one.submitted, msgspec.json.encode(one).decode())
+                    for one in registrations
+                ],
+            )
+            db.executemany(
+                "INSERT OR REPLACE INTO notes (manager, job, start, name, value) VALUES (?, ?, ?, ?, ?)",
+                [(*columns(key), name, value) for key, name, value in notes],
             )
 
     def registrations(self) -> Sequence[Registration]:
@@ -183,7 +159,7 @@ class Journal:
         with self._writing() as db:
             db.executemany(
                 "UPDATE jobs SET registration = ? WHERE manager = ? AND job = ? AND start = ?",
-                [(msgspec.json.encode(job).decode(), *_columns(job.key)) for job in free],
+                [(msgspec.json.encode(job).decode(), *columns(job.key)) for job in free],
             )
 
     def keep_exit_status(self, key: JobKey, status: int) -> None:
@@ -193,6 +169,7 @@ class Journal:
     def pause(self, key: JobKey, *, paused: bool) -> None:
         """Keep whether a job is paused."""
         self._set(key, "paused", int(paused))
+        self._settle()
 
     def paused(self) -> frozenset[JobKey]:
         """List the paused jobs that have not ended."""
@@ -207,10 +184,31 @@ class Journal:
         with self._writing() as db:
             db.execute(
                 "UPDATE jobs SET ended = ?, last = ? WHERE manager = ? AND job = ? AND start = ?",
-                (now, last, *_columns(key)),
+                (now, last, *columns(key)),
             )
-            db.execute("DELETE FROM notes WHERE manager = ? AND job = ? AND start = ?", _columns(key))
-            db.execute("DELETE FROM jobs WHERE ended < ?", (now - _KEEP_S,))
+            db.execute("DELETE FROM notes WHERE manager = ? AND job = ? AND start = ?", columns(key))
+            records.forget_observations(db, [key])
+            records.trim_ended(db, now, self._limits.ended)
+
+    def drop(self, key: JobKey) -> None:
+        """Forget a registration with all its notes; what was done to the job stays in the history."""
+        with self._writing() as db:
+            for table in ("jobs", "notes"):
+                db.execute(
+                    f"DELETE FROM {table} WHERE manager = ? AND job = ? AND start = ?",  # noqa: S608 - ours
+                    columns(key),
+                )
+            records.forget_observations(db, [key])
+
+    def count_of(self, uid: int) -> int:
+        """Count the registered jobs of a user that have not ended."""
+        with self._guarded() as db:
+            row = db.execute(
+                "SELECT COUNT(*) FROM jobs WHERE ended IS NULL"
+                " AND json_extract(registration, '$.owner.uid') = ?",
+                (uid,),
+            ).fetchone()
+        return int(row[0])
 
     def ended(self, since: float) -> Sequence[EndedRow]:
         """List the jobs that ended at or after ``since`` (wall time), oldest first."""
@@ -225,7 +223,7 @@ class Journal:
         with self._writing() as db:
             db.execute(
                 f"UPDATE jobs SET {column} = ? WHERE manager = ? AND job = ? AND start = ?",  # noqa: S608 - ours
-                (value, *_columns(key)),
+                (value, *columns(key)),
             )
 
     # notes of adapters
@@ -233,44 +231,51 @@ class Journal:
     def note(self, key: JobKey, name: str, value: str) -> None:
         """See `slaqd.adapter.Store.note`."""
         with self._writing() as db:
-            db.execute("INSERT OR REPLACE INTO notes VALUES (?, ?, ?, ?, ?)", (*_columns(key), name, value))
+            db.execute(
+                "INSERT OR REPLACE INTO notes (manager, job, start, name, value) VALUES (?, ?, ?, ?, ?)",
+                (*columns(key), name, value),
+            )
 
     def notes(self, key: JobKey) -> Mapping[str, str]:
         """See `slaqd.adapter.Store.notes`."""
         with self._guarded() as db:
             rows = db.execute(
-                "SELECT name, value FROM notes WHERE manager = ? AND job = ? AND start = ?", _columns(key)
+                "SELECT name, value FROM notes WHERE manager = ? AND job = ? AND start = ?", columns(key)
             ).fetchall()
         return dict(rows)
 
     def forget(self, key: JobKey) -> None:
         """See `slaqd.adapter.Store.forget`."""
         with self._writing() as db:
-            db.execute("DELETE FROM notes WHERE manager = ? AND job = ? AND start = ?", _columns(key))
+            db.execute("DELETE FROM notes WHERE manager = ? AND job = ? AND start = ?", columns(key))
 
     # actions
 
-    def intend(self, actions: Sequence[Action], before: Mapping[JobKey, int | None], now: float) -> None:
-        """Write down what is about to be asked, and drop some of what is older than thirty days."""
+    def intend(
+        self,
+        actions: Sequence[Action],
+        before: Mapping[JobKey, int | None],
+        now: float,
+        uids: Mapping[JobKey, int] | None = None,
+    ) -> None:
+        """Write down what is about to be asked, and drop what is too old or too much.
+
+        ``before`` gives what each job was held to, ``uids`` whose it is.
+        """
         rows = [
             (
-                action.id, now, *_columns(action.key), type(action).__name__, before.get(action.key),
-                None if isinstance(action, Restore) else action.units, action.why,
+                action.id, now, *columns(action.key), (uids or {}).get(action.key), type(action).__name__,
+                before.get(action.key), None if isinstance(action, Restore) else action.units, action.why,
             )
             for action in actions
         ]  # fmt: skip
         with self._writing() as db:
-            # A daemon may run for years. Some at a time, so that no cycle is late for it.
-            db.execute(
-                "DELETE FROM actions WHERE intended < ? AND number IN"
-                " (SELECT number FROM actions ORDER BY number LIMIT ?)",
-                (now - _KEEP_S, _DROP_AT_ONCE),
-            )
             db.executemany(
-                "INSERT INTO actions (id, intended, manager, job, start, kind, units_before, units, why)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO actions (id, intended, manager, job, start, uid, kind, units_before, units, why)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 rows,
             )
+            records.trim(db, "actions", "intended", now, self._limits.actions)
 
     def record(self, outcomes: Sequence[tuple[str, Outcome]], now: float) -> None:
         """Write down what came back."""
@@ -296,6 +301,29 @@ class Journal:
         for name, manager, job, start, *rest in rows:
             yield ActionRow(name, JobKey(manager, job, start), *rest)
 
+    # plans and observations
 
-def _columns(key: JobKey) -> tuple[str, str, int]:
-    return key.manager, key.id, key.start
+    def keep_seen(self, changes: Sequence[Change], observations: Sequence[Observation], now: float) -> None:
+        """Keep how plans became others, and what was observed last."""
+        if not changes and not observations:
+            return
+        with self._writing() as db:
+            if changes:
+                records.add_plans(db, changes, now, self._limits)
+            if observations:
+                records.add_observations(db, observations, now, self._limits)
+
+    def last_plans(self) -> Mapping[JobKey, tuple[int, str]]:
+        """Give units and reason of the newest plan that was kept of each job."""
+        with self._guarded() as db:
+            return records.last_plans(db)
+
+    def observations(self) -> Sequence[Observation]:
+        """Give what was observed last of each job."""
+        with self._guarded() as db:
+            return records.all_observations(db)
+
+    def past(self, ask: Ask) -> Sequence[Event]:
+        """Read the story back; see `slaqd.act.past`."""
+        with self._guarded() as db:
+            return past(db, ask)

@@ -19,11 +19,14 @@ COMMANDS = {
     "show": "slaqd.cli.look",
     "plan": "slaqd.cli.look",
     "status": "slaqd.cli.look",
+    "history": "slaqd.cli.history",
     "read": "slaqd.cli.files",
     "predict": "slaqd.cli.files",
     "pause": "slaqd.cli.brakes",
     "resume": "slaqd.cli.brakes",
     "restore": "slaqd.cli.brakes",
+    "drop": "slaqd.cli.brakes",
+    "doctor": "slaqd.cli.doctor",
     "demo": "slaqd.cli.demo",
 }
 EXIT_ERROR, EXIT_NOT_FOUND, EXIT_UNREACHABLE, EXIT_NOT_PERMITTED = 1, 3, 4, 5

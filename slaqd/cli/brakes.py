@@ -1,4 +1,4 @@
-"""``pause``, ``resume``, ``restore``: the brakes."""
+"""``pause``, ``resume``, ``restore``, ``drop``: the brakes."""
 
 from __future__ import annotations
 
@@ -44,6 +44,14 @@ def restore(job: str | None, socket: Path | None, config: Path | None, *, all_: 
         click.echo(client(socket, config).ask(Verb.RESTORE, str, JobArgs(job=job)))
     except DaemonUnreachable as error:
         click.echo(_without_daemon(job, config, error))
+
+
+@click.command()
+@click.argument("job")
+@with_socket
+def drop(job: str, socket: Path | None, config: Path | None) -> None:
+    """Give JOB back what it had, and let slaqd know it no more; it runs on."""
+    click.echo(client(socket, config).ask(Verb.DROP, str, JobArgs(job=job)))
 
 
 def _without_daemon(job: str | None, config: Path | None, unreachable: DaemonUnreachable) -> str:

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import click
 
-from slaqd.cli.output import as_json, client, duration, print_fields, print_json, print_table, with_socket
+from slaqd.cli.output import (
+    as_json,
+    client,
+    duration,
+    print_fields,
+    print_json,
+    print_table,
+    text,
+    with_socket,
+)
+from slaqd.client import Client
+from slaqd.errors import ControlError
 from slaqd.wire import JobArgs, JobView, PlanView, StatusView, Verb
 
 
@@ -17,11 +29,13 @@ from slaqd.wire import JobArgs, JobView, PlanView, StatusView, Verb
 @with_socket
 def jobs(socket: Path | None, config: Path | None, *, json_: bool, all_: bool) -> None:
     """List the jobs that slaqd knows."""
-    views = client(socket, config).ask(Verb.JOBS, list[JobView])
+    daemon = client(socket, config)
+    views = daemon.ask(Verb.JOBS, list[JobView])
     shown = [view for view in views if all_ or view.state != "ended"]
     if json_:
         print_json(shown)
         return
+    _warn(daemon)
     print_table(
         ["JOB", "NAME", "USER", "STATE", "UNITS", "MIN", "MAX", "LOSS", "STEP", "FALL", "CPU", "WHY"],
         [
@@ -43,6 +57,14 @@ def jobs(socket: Path | None, config: Path | None, *, json_: bool, all_: bool) -
         ],
         "no jobs; start one with: slaqctl run --log train.jsonl -- python train.py",
     )
+
+
+def _warn(daemon: Client) -> None:
+    """Say what holds slaqd back, where anything does."""
+    with suppress(ControlError):  # the jobs are what was asked for
+        view = daemon.ask(Verb.STATUS, StatusView)
+        for line in filter(None, (view.halted, view.alarm, view.config_error)):
+            click.echo(text(line), err=True)
 
 
 def why(view: JobView) -> str:
@@ -122,6 +144,8 @@ def status(socket: Path | None, config: Path | None, *, json_: bool) -> None:
         [
             ("slaqd", f"{view.version}, pid {view.pid}, up {duration(time.time() - view.started)}"),
             ("mode", view.mode.value + (", paused (slaqctl resume ends it)" if view.paused else "")),
+            ("brake", view.halted and f"{view.halted}: nothing is changed until it is gone"),
+            ("alarm", view.alarm),
             ("policy", f"{view.policy}, an epoch of {view.epoch_s:g} s"),
             ("adapter", view.adapter),
             ("jobs", f"{view.running} running, {view.waiting} waiting"),
@@ -129,5 +153,6 @@ def status(socket: Path | None, config: Path | None, *, json_: bool) -> None:
             ("last cycle", f"{view.cycles}: {view.sentence}"),
             ("state", view.state_dir),
             ("config", view.config or "the defaults"),
+            ("not in use", view.config_error),
         ]
     )

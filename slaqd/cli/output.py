@@ -22,7 +22,7 @@ as_json = click.option("--json", "json_", is_flag=True, help="Print JSON.")
 
 def with_socket(command: F) -> F:
     """Give a command the options that say which slaqd to talk to."""
-    path = click.Path(path_type=Path)
+    path = click.Path(path_type=Path, readable=False)  # what can't be reached has messages of its own
     command = click.option("--config", type=path, help="The daemon's configuration file.")(command)
     return click.option("--socket", type=path, envvar="SLAQ_SOCKET", help="The daemon's control socket.")(
         command

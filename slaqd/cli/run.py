@@ -118,7 +118,10 @@ def _enter(daemon: Client, child: Child, start: int, tag: Tag, name: str) -> str
     except (DaemonUnreachable, NotPermitted) as error:
         click.echo(f"slaqctl run: running unmanaged: {text(str(error))}", err=True)
         return None
-    except ControlError:
+    except ControlError as error:
+        if error.code == "busy":  # a slaqd that has too much to do is no reason not to run
+            click.echo(f"slaqctl run: running unmanaged: {text(str(error))}", err=True)
+            return None
         child.give_up()
         raise
     if registered.wait:

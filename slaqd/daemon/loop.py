@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 import structlog
@@ -14,10 +15,15 @@ from slaqd.act import Done, Journal, execute, reconcile
 from slaqd.adapter import Adapter
 from slaqd.allocate import make_plan
 from slaqd.clock import Clock
-from slaqd.config import Config
+from slaqd.config import Config, EnforceSection, stop_file
+from slaqd.daemon.brakes import braked, free_to_start, halted, observed
+from slaqd.daemon.memory import Memory
+from slaqd.daemon.sentence import doubt, rooms
+from slaqd.daemon.sentence import sentence as make_sentence
+from slaqd.daemon.tally import Tally
 from slaqd.daemon.view import View, live_views
 from slaqd.daemon.watch import Watch
-from slaqd.errors import AdapterError, StateError
+from slaqd.errors import AdapterError, AdapterUnavailable, ConfigError, StateError
 from slaqd.predict import forecast
 from slaqd.types import (
     Accepted,
@@ -28,7 +34,6 @@ from slaqd.types import (
     Mode,
     Plan,
     Refused,
-    Resources,
     Restore,
     Snapshot,
     State,
@@ -57,17 +62,25 @@ class Loop:
 
     ``view`` is replaced whole at the end of each cycle and may be read by any
     thread. ``acting`` guards everything that changes the cluster or the journal's
-    idea of it; whoever wants to act beside the cycle takes it.
+    idea of it; whoever wants to act beside the cycle takes it. ``finished`` is told
+    each cycle's sentence when ``view`` is new; it must neither raise nor wait for long.
     """
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, finished: Callable[[str], None] | None = None) -> None:
         self._parts = parts
+        self._finished = finished
         self._watch = Watch()
+        self._memory = Memory(parts.journal, self._watch, parts.clock)
+        self._memory.recall()
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._cycles = 0
         self._last: Snapshot | None = None
-        self._zero = parts.clock.wall() - parts.clock.monotonic()
+        self.zero = parts.clock.wall() - parts.clock.monotonic()
+        self._tally = Tally()
+        self._stop_file = stop_file(parts.config)
+        self._news: Callable[[], Config] | None = None
+        self.config_error = ""
         self.acting = threading.RLock()
         self.view = View()
 
@@ -76,20 +89,60 @@ class Loop:
     @property
     def enforcing(self) -> bool:
         """Tell whether slaqd may act now."""
-        return self._parts.config.slaqd.mode is Mode.ENFORCE and not self.paused
+        return self.config.slaqd.mode is Mode.ENFORCE and not self.paused and not self.halted
 
     @property
     def paused(self) -> bool:
-        """Tell whether everything is paused."""
-        return self._parts.journal.fact("paused") == "1"
+        """Tell whether everything is paused, by request or because the journal was damaged."""
+        return self._parts.journal.fact("paused") == "1" or bool(self._parts.journal.unconfirmed)
+
+    @property
+    def alarm(self) -> str:
+        """Say what an admin should look at: a journal that was damaged, or can't be written now."""
+        return doubt(self._parts.journal.unconfirmed) or self._memory.alarm
+
+    @property
+    def halted(self) -> str:
+        """Say what halts every act: a file, whatever the daemon does. Empty where nothing does."""
+        return halted(self._stop_file)
+
+    # the configuration
+
+    @property
+    def config(self) -> Config:
+        """The configuration in use."""
+        return self._parts.config
+
+    def reload(self, read: Callable[[], Config]) -> None:
+        """Ask for a new configuration before the next cycle; ``read`` gives it, or raises why not."""
+        self._news = read
+        self._wake.set()
+
+    def renew(self) -> None:
+        """Take the new configuration, if one was asked for; keep the old one where it is no good."""
+        read, self._news = self._news, None
+        if read is None:
+            return
+        try:
+            config = read()
+        except ConfigError as error:
+            self.config_error = str(error)
+            log.warning("the new configuration is not used, the old one holds", error=self.config_error)
+            return
+        with self.acting:
+            self._parts = replace(self._parts, config=config)
+        self.config_error = ""
+        log.info("the configuration was read anew", mode=config.slaqd.mode.value, policy=config.policy.name)
 
     # running
 
     def run(self) -> None:
         """Cycle until told to stop, keeping the period; a wish wakes it early."""
-        clock, epoch = self._parts.clock, self._parts.config.slaqd.epoch_s
-        shortest = min(self._parts.adapter.capabilities().min_epoch_s, epoch)
+        clock = self._parts.clock
         while not self._stop.is_set():
+            self.renew()
+            epoch = self.config.slaqd.epoch_s
+            shortest = min(self._parts.adapter.capabilities().min_epoch_s, epoch)
             started = clock.monotonic()
             self.once()
             spent = clock.monotonic() - started
@@ -121,47 +174,70 @@ class Loop:
     def once(self) -> str:
         """Do one cycle; whatever goes wrong in it, nothing is changed and the loop lives."""
         self._cycles += 1
+        self._tally.begin()
+        started = self._parts.clock.monotonic()
         try:
             with self.acting:
                 sentence = self._cycle()
         except (AdapterError, StateError) as error:
+            self._tally.blame(error)
             sentence = f"nothing changed: {error}"
-        except Exception:
+        except Exception as error:
+            self._tally.blame(error)
             log.exception("a fault in the cycle", cycle=self._cycles)
             sentence = "nothing changed: a fault of slaqd's own, its trace is in the log"
-        self.view = msgspec.structs.replace(self.view, sentence=sentence, cycles=self._cycles)
+        self._memory.look_after()
+        self._publish(sentence, started)
         log.info(sentence, cycle=self._cycles)
+        if self._finished is not None:
+            self._finished(sentence)
         return sentence
+
+    def _publish(self, sentence: str, started: float) -> None:
+        """Show the cycle to those who look on from other threads."""
+        with suppress(StateError):  # blamed already: what was last known of the brakes stays
+            self._tally.brakes(enforcing=self.enforcing, paused=self.paused, halted=bool(self.halted))
+        clock, good = self._parts.clock, not self.config_error
+        counts = self._tally.end(clock.monotonic() - started, clock.wall(), config_good=good)
+        self.view = msgspec.structs.replace(self.view, sentence=sentence, cycles=self._cycles, counts=counts)
 
     def _cycle(self) -> str:
         parts = self._parts
         snapshot = parts.adapter.snapshot(parts.clock.monotonic() + _SNAPSHOT_S)
         if snapshot.gaps:
-            return f"nothing changed: the snapshot is not whole: {'; '.join(snapshot.gaps)}"
+            raise AdapterUnavailable(f"the snapshot is not whole: {'; '.join(snapshot.gaps)}")
         paused = parts.journal.paused()
-        snapshot = _braked(snapshot, paused)
+        alone = observed(snapshot, self._lists(), os.geteuid())
+        snapshot = braked(snapshot, paused, alone)
         curves, paces = self._watch.look(snapshot, self._steady())
         outlook = forecast(curves, paces, parts.config.slaqd.epoch_s)
         plan = make_plan(snapshot, outlook, parts.adapter.capabilities(), parts.config.policy.name)
         done, brake = self._act_if_may(plan, snapshot)
-        admitted = frozenset(item.action.key for item in done if _let_in(item))
+        self._keep(plan, snapshot)
+        free = free_to_start(snapshot, alone)
+        admitted = free | {item.action.key for item in done if _let_in(item)}
         views = live_views(snapshot, curves, plan, paused, acting=self.enforcing, admitted=admitted)
-        self._let_start(snapshot)
+        self._let_start(snapshot, free)
         self._close_ended(snapshot, views)
         self._last = snapshot
         self.view = msgspec.structs.replace(
-            self.view, jobs=views, plan=plan, pools=snapshot.pools, room=_rooms(snapshot)
+            self.view, jobs=views, plan=plan, pools=snapshot.pools, room=rooms(snapshot)
         )
-        return _sentence(snapshot, plan, done, brake)
+        return make_sentence(snapshot, plan, done, brake)
 
     def _steady(self) -> float:
         """Tell the wall time as it was at the start, gone on since: nobody can turn it."""
-        return self._zero + self._parts.clock.monotonic()
+        return self.zero + self._parts.clock.monotonic()
+
+    def _lists(self) -> EnforceSection | None:
+        """Give the lists of whose jobs may be acted on; None while none may be."""
+        return self.config.enforce if self.config.slaqd.mode is Mode.ENFORCE else None
 
     def _brake(self) -> str:
-        if self._parts.config.slaqd.mode is Mode.OBSERVE:
+        if self.config.slaqd.mode is Mode.OBSERVE:
             return "observing only"
-        return "paused" if self.paused else ""
+        unsure = doubt(self._parts.journal.unconfirmed)
+        return self.halted or unsure or ("paused" if self.paused else "")
 
     def _act_if_may(self, plan: Plan, snapshot: Snapshot) -> tuple[tuple[Done, ...], str]:
         """Act, or give the reason for not acting; a journal that can't be written (full disk) is one."""
@@ -170,19 +246,23 @@ class Loop:
         try:
             return self._act(plan, snapshot), ""
         except StateError as error:
+            self._tally.blame(error)
             return (), f"nothing changed: {error}"
 
     def _act(self, plan: Plan, snapshot: Snapshot) -> tuple[Done, ...]:
         name = f"{self._parts.run}.{self._cycles}"
         actions = reconcile(plan, snapshot, self._parts.adapter.capabilities(), name)
-        return self._execute(actions, snapshot)
+        return self._execute(actions, snapshot, lambda: self.halted)
 
-    def _execute(self, actions: Sequence[Action], snapshot: Snapshot) -> tuple[Done, ...]:
+    def _execute(
+        self, actions: Sequence[Action], snapshot: Snapshot, bar: Callable[[], str] = lambda: ""
+    ) -> tuple[Done, ...]:
         parts = self._parts
         before = {job.key: job.target for job in snapshot.jobs}
         users = {job.key: job.owner.name for job in snapshot.jobs}
         deadline = parts.clock.monotonic() + _APPLY_S
-        done = execute(parts.adapter, parts.journal, parts.clock, actions, before, deadline)
+        uids = {job.key: job.owner.uid for job in snapshot.jobs}
+        done = execute(parts.adapter, parts.journal, parts.clock, actions, before, deadline, bar, uids)
         for item in done:
             self._tell(item, before.get(item.action.key), users.get(item.action.key, "?"))
         return done
@@ -191,19 +271,31 @@ class Loop:
         action, outcome = done.action, done.outcome
         units = None if isinstance(action, Restore) else action.units
         fields = {"job": action.key.id, "user": user, "from": before, "to": units, "why": action.why}
+        fields["cycle"] = self._cycles
+        self._tally.action(action, outcome)
         if isinstance(outcome, Accepted):
-            log.info(type(action).__name__, **fields, cycle=self._cycles)
+            log.info(type(action).__name__, **fields)
             self._watch.hold(action.key, units or 0, self._steady())
         else:
             event = " ".join([type(action).__name__, type(outcome).__name__.lower()])
             log.warning(event, **fields, error=outcome.why)
 
-    def _let_start(self, snapshot: Snapshot) -> None:
+    def _keep(self, plan: Plan, snapshot: Snapshot) -> None:
+        try:
+            self._memory.keep(plan, snapshot)
+        except StateError as error:  # what was done is done; the alarm tells the rest
+            self._tally.blame(error)
+
+    def _let_start(self, snapshot: Snapshot, free: Collection[JobKey]) -> None:
         """Note which commands start unheld, for nobody may admit them now: later they are running jobs."""
         waiting = [job.key for job in snapshot.jobs if job.state is State.WAITING]
-        if waiting and not self.enforcing:
-            with suppress(StateError):  # a full disk: they start all the same, and the next cycle notes it
+        if self.enforcing:
+            waiting = list(free)
+        if waiting:
+            try:
                 self._parts.journal.let_start(waiting)
+            except StateError as error:  # a full disk: they start all the same, and the next cycle notes it
+                self._tally.blame(error)
 
     def _close_ended(self, snapshot: Snapshot, views: dict[JobKey, JobView]) -> None:
         for job in snapshot.jobs:
@@ -212,6 +304,7 @@ class Loop:
                 try:
                     self._parts.journal.end(job.key, self._parts.clock.wall(), last)
                 except StateError as error:
+                    self._tally.blame(error)
                     log.warning("the journal can't take a job's end yet", job=job.key.id, error=str(error))
                     continue
                 del views[job.key]
@@ -230,6 +323,13 @@ class Loop:
             ]
             return self._execute(actions, snapshot)
 
+    def forget(self, key: JobKey) -> None:
+        """Know a job no more, from now on. Whoever asks has restored it before."""
+        with self.acting:
+            self._parts.journal.drop(key)
+            jobs = {each: view for each, view in self.view.jobs.items() if each != key}
+            self.view = msgspec.structs.replace(self.view, jobs=jobs)
+
     def let_go(self) -> None:
         """Lift what holds the jobs, as a graceful stop does; a new start takes them up again."""
         with self.acting:
@@ -247,9 +347,11 @@ class Loop:
             before = {job.key: job.target for job in held}
             with suppress(StateError):  # lifting what holds jobs must not hang on a full disk
                 parts.journal.intend(actions, before, parts.clock.wall())
-            parts.adapter.close(restore=True)
+            # A damaged journal: nothing is touched before an admin has said that it may be.
+            parts.adapter.close(restore=not parts.journal.unconfirmed)
             with suppress(StateError):  # as above
                 parts.journal.record([(action.id, Accepted()) for action in actions], parts.clock.wall())
+            self._memory.close("asked to")
 
     def _jobs_now(self) -> Sequence[Job]:
         try:
@@ -258,51 +360,8 @@ class Loop:
             return self._last.jobs if self._last else ()
 
 
-def _braked(snapshot: Snapshot, paused: frozenset[JobKey]) -> Snapshot:
-    if not paused:
-        return snapshot
-    jobs = tuple(
-        msgspec.structs.replace(job, gap="paused by request: it keeps what it has")
-        if job.key in paused
-        else job
-        for job in snapshot.jobs
-    )
-    return msgspec.structs.replace(snapshot, jobs=jobs)
-
-
 def _let_in(done: Done) -> bool:
     return isinstance(done.action, Admit) and isinstance(done.outcome, Accepted)
-
-
-def _rooms(snapshot: Snapshot) -> dict[str, int]:
-    """Count each pool's room in units of the jobs in it; the smallest unit speaks for all."""
-    rooms: dict[str, int] = {}
-    for job in snapshot.jobs:
-        room = snapshot.pools.get(job.pool, {})
-        fits = min((room.get(name, 0) // amount for name, amount in job.unit.items() if amount), default=0)
-        rooms[job.pool] = max(rooms.get(job.pool, 0), fits)
-    return rooms
-
-
-def _room_text(rooms: Resources) -> str:
-    return str(sum(rooms.values()))
-
-
-def _sentence(snapshot: Snapshot, plan: Plan, done: Sequence[Done], brake: str) -> str:
-    running = sum(job.state is State.RUNNING for job in snapshot.jobs)
-    waiting = sum(job.state is State.WAITING for job in snapshot.jobs)
-    if not running + waiting:
-        return "no jobs" + (f"; {brake}" if brake else "")
-    planned = sum(allocation.units for allocation in plan.allocations)
-    failed = sum(not isinstance(item.outcome, Accepted) for item in done)
-    changes = brake or (
-        ("1 change" if len(done) == 1 else f"{len(done)} changes")
-        + (f", {failed} of them failed" if failed else "")
-    )
-    waits = f", {waiting} waiting" if waiting else ""
-    return (
-        f"{running} jobs running{waits}; {planned} of {_room_text(_rooms(snapshot))} units planned; {changes}"
-    )
 
 
 def refusals(done: Sequence[Done]) -> list[str]:

@@ -1,14 +1,16 @@
-"""Restores jobs without a daemon, from the journal alone."""
+"""Restores jobs, and tells what happened, without a daemon, from the journal alone."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from slaqd.act import Journal, execute
+from slaqd.act import Journal, execute, open_journal
+from slaqd.act.past import Ask, Event, read_past
 from slaqd.clock import SystemClock
 from slaqd.config import Config
 from slaqd.daemon.loop import refusals
-from slaqd.daemon.service import JOURNAL, make_adapter, state
+from slaqd.daemon.service import JOURNAL, make_adapter
+from slaqd.daemon.state import state
 from slaqd.errors import AdapterRefused, StateError
 from slaqd.types import Restore, State
 
@@ -27,11 +29,19 @@ def restore_offline(config: Config, job: str | None) -> int:
     if not _is_there(directory / JOURNAL):
         return 0
     with state(directory):
-        journal = Journal(directory / JOURNAL)
+        journal = open_journal(directory / JOURNAL, clock.wall())
         try:
             return _restore(config, journal, clock, job)
         finally:
             journal.close()
+
+
+def past_offline(config: Config, job: str | None, since: float) -> list[Event]:
+    """Tell what happened, from the journal alone, changing nothing.
+
+    Raises `StateError` as `slaqd.act.past.read_past` does.
+    """
+    return read_past(Path(config.slaqd.state_dir) / JOURNAL, Ask(job=job, since=since))
 
 
 def _is_there(journal: Path) -> bool:

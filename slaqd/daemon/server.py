@@ -5,22 +5,19 @@ from __future__ import annotations
 import errno
 import os
 import socket
-import socketserver
-import struct
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import cast
 
 import msgspec
 import structlog
 
+import slaqd
 from slaqd import wire
+from slaqd.daemon.door import Buckets, Door, Limits
 from slaqd.errors import StateError
 
-_READ_S = 2.0
-_AT_ONCE = 64
+_PROBE_S = 2.0
 
 log = structlog.get_logger("slaqd")
 
@@ -38,6 +35,8 @@ class Server:
         left there by a dead slaqd is replaced (the state lock says that it is dead).
     answer
         Called in several threads.
+    limits
+        How much one uid may ask, and all together.
 
     Raises
     ------
@@ -46,31 +45,61 @@ class Server:
 
     """
 
-    def __init__(self, path: Path, answer: Answer) -> None:
+    def __init__(self, path: Path, answer: Answer, limits: Limits = Limits()) -> None:  # noqa: B008 - frozen
         self._path = path
+        self._answer = answer
+        self._buckets = Buckets(limits.per_s, limits.burst)
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _make_way(path)
-            previous = os.umask(0o177)
-            try:
-                self._server = _Threads(str(path), answer)
-            finally:
-                os.umask(previous)
+            listener = _bound(path)
         except OSError as error:
             msg = f"{path}: the control socket can't be made: {error.strerror or error}"
             raise StateError(msg) from error
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.2,), daemon=True, name="control"
-        )
-        self._thread.start()
+        self._door = Door(listener, self._serve, limits)
 
     def close(self) -> None:
         """Stop answering and remove the socket."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._door.close()
         with suppress(FileNotFoundError):
             self._path.unlink()
+
+    def _serve(self, sock: socket.socket, uid: int, line: bytes) -> None:
+        # Root is never kept from the brakes; it could end slaqd anyway.
+        if uid != 0 and not self._buckets.take(uid):
+            reply = wire.failure("busy", f"uid {uid} asks too often: wait a moment")
+        else:
+            reply = answer_line(line, uid, self._answer)
+        sock.sendall(wire.encode(reply))
+
+
+def _of_another_version(line: bytes) -> wire.Reply | None:
+    """Say that the two are not of one version, where that is what is wrong with a request."""
+    try:
+        said = msgspec.json.decode(line, type=wire.Outline)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    mine = f"this slaqd is version {slaqd.__version__} and speaks {wire.VERSION}"
+    if said.v != wire.VERSION:
+        return wire.failure("version", f"{mine}, not {said.v}: use the slaqctl that came with it")
+    if said.verb and said.verb not in set(wire.Verb):
+        return wire.failure(
+            "version", f"{mine}; it knows no {said.verb[:40]!r}: restart slaqd if it is older"
+        )
+    return None
+
+
+def _bound(path: Path) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX)
+    previous = os.umask(0o177)
+    try:
+        listener.bind(str(path))
+    except OSError:
+        listener.close()
+        raise
+    finally:
+        os.umask(previous)
+    return listener
 
 
 def _make_way(path: Path) -> None:
@@ -80,50 +109,11 @@ def _make_way(path: Path) -> None:
     if not path.is_socket():
         raise FileExistsError(errno.EEXIST, "something that is no socket is there already")
     with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(_READ_S)
+        probe.settimeout(_PROBE_S)
         with suppress(ConnectionRefusedError):
             probe.connect(str(path))
             raise FileExistsError(errno.EADDRINUSE, "another slaqd answers there")
     path.unlink()
-
-
-class _Threads(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 128
-
-    def __init__(self, path: str, answer: Answer) -> None:
-        self.answer = answer
-        self.slots = threading.BoundedSemaphore(_AT_ONCE)
-        super().__init__(path, _Connection)
-
-    def process_request(
-        self, request: socket.socket | tuple[bytes, socket.socket], client_address: object
-    ) -> None:
-        if not self.slots.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
-        super().process_request(request, client_address)
-
-    def process_request_thread(self, request: object, client_address: object) -> None:
-        try:
-            super().process_request_thread(request, client_address)  # type: ignore[arg-type]  # as above
-        finally:
-            self.slots.release()
-
-    def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002 - the base's signature
-        """Forget a peer that went away in the middle."""
-        log.debug("a connection broke")
-
-
-class _Connection(socketserver.BaseRequestHandler):
-    def handle(self) -> None:
-        sock = cast("socket.socket", self.request)
-        sock.settimeout(_READ_S)
-        line = _read_line(sock)
-        if line:
-            reply = answer_line(line, _peer(sock), cast("_Threads", self.server).answer)
-            sock.sendall(wire.encode(reply))
 
 
 def answer_line(line: bytes, uid: int, answer: Answer) -> wire.Reply:
@@ -133,28 +123,13 @@ def answer_line(line: bytes, uid: int, answer: Answer) -> wire.Reply:
     try:
         request = msgspec.json.decode(line, type=wire.Request)
     except (msgspec.MsgspecError, RecursionError) as error:
-        return wire.failure("bad_request", f"not a request of this slaqd: {error}")
+        return _of_another_version(line) or wire.failure(
+            "bad_request", f"not a request of this slaqd: {error}"
+        )
     if request.v != wire.VERSION:
-        return wire.failure("bad_request", f"this slaqd speaks version {wire.VERSION}, not {request.v}")
+        return _of_another_version(line) or wire.failure("bad_request", "not a request of this slaqd")
     try:
         return answer(request, uid)
     except Exception:
         log.exception("a fault in a verb", verb=request.verb.value)
         return wire.failure("internal", "a fault of slaqd's own, its trace is in the log")
-
-
-def _read_line(sock: socket.socket) -> bytes:
-    data = b""
-    while not data.endswith(b"\n") and len(data) <= wire.MAX_LINE:
-        chunk = sock.recv(65536)
-        if not chunk:
-            break
-        data += chunk
-    return data
-
-
-def _peer(sock: socket.socket) -> int:
-    """Ask the kernel who is on the other side (unix(7), SO_PEERCRED)."""
-    size = struct.calcsize("3i")
-    _pid, uid, _gid = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
-    return int(uid)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -14,15 +13,19 @@ from types import FrameType
 import structlog
 
 import slaqd
-from slaqd.act import Journal
+from slaqd.act import Journal, open_journal
 from slaqd.adapter import Adapter, installed, load
 from slaqd.allocate import POLICIES
 from slaqd.clock import Clock, SystemClock
 from slaqd.config import Config, adapter_config, place
+from slaqd.daemon.exporter import Exporter, places
 from slaqd.daemon.loop import Loop, Parts
+from slaqd.daemon.notify import Notify
+from slaqd.daemon.renew import renewed
 from slaqd.daemon.server import Server
+from slaqd.daemon.state import state
 from slaqd.daemon.verbs import Verbs
-from slaqd.errors import AlreadyRunning, ConfigError, StateError
+from slaqd.errors import ConfigError
 from slaqd.types import Severity
 
 JOURNAL = "journal.sqlite"
@@ -58,53 +61,10 @@ def check_config(config: Config) -> None:
         msg = f"{place(config, 'slaqd', 'adapter')}: {error}"
         raise ConfigError(msg) from error
     adapter_config(config, name, create.Config)
+    places(config)
     for stranger in sorted(set(config.adapter) - installed()):
         msg = f"{place(config, 'adapter', stranger)}: no adapter of this name is installed"
         raise ConfigError(msg)
-
-
-@contextmanager
-def state(directory: Path) -> Iterator[Path]:
-    """Hold the state directory for as long as the daemon lives (flock(2)).
-
-    Raises
-    ------
-    AlreadyRunning
-        Another slaqd holds it.
-    StateError
-        It can't be made or written.
-
-    """
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        msg = f"{directory}: the state directory can't be used: {why}"
-        raise StateError(msg) from error
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            msg = f"{directory}: held by another slaqd (pid {_text(lock)}); stop that one first"
-            raise AlreadyRunning(msg) from error
-        _sign(directory, lock)
-        yield directory
-    finally:
-        os.close(lock)
-
-
-def _sign(directory: Path, lock: int) -> None:
-    try:
-        os.truncate(lock, 0)
-        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
-    except OSError as error:
-        msg = f"{directory}: the state directory can't be written: {error.strerror}"
-        raise StateError(msg) from error
-
-
-def _text(lock: int) -> str:
-    return os.pread(lock, 32, 0).decode("ascii", "replace").strip() or "unknown"
 
 
 def make_adapter(config: Config, clock: Clock, journal: Journal) -> Adapter:
@@ -114,16 +74,17 @@ def make_adapter(config: Config, clock: Clock, journal: Journal) -> Adapter:
     return create(section, clock, journal, Myself())
 
 
-def serve(config: Config, *, once: bool = False) -> None:
+def serve(config: Config, *, once: bool = False, again: Callable[[], Config] | None = None) -> None:
     """Run the daemon until SIGTERM or SIGINT; with ``once``, for a single cycle.
 
-    A graceful stop gives every job free CPU again. Raises `SlaqdError` where the
+    On SIGHUP the configuration is read anew, by ``again``. A graceful stop gives every
+    job free CPU again. Raises `SlaqdError` where the
     daemon can't start.
     """
     check_config(config)
     clock = SystemClock()
     with state(Path(config.slaqd.state_dir)) as directory:
-        journal = Journal(directory / JOURNAL)
+        journal = open_journal(directory / JOURNAL, clock.wall())
         try:
             parts = Parts(
                 config=config,
@@ -132,13 +93,19 @@ def serve(config: Config, *, once: bool = False) -> None:
                 journal=journal,
                 run=journal.begin_run(clock.wall()),
             )
-            _serve(parts, once=once)
+            _serve(parts, once=once, again=again)
         finally:
             journal.close()
 
 
-def _serve(parts: Parts, *, once: bool) -> None:
-    loop = Loop(parts)
+def _serve(parts: Parts, *, once: bool, again: Callable[[], Config] | None = None) -> None:
+    notify = Notify()
+
+    def finished(sentence: str) -> None:
+        notify.cycle(f"{sentence}; not in use: {loop.config_error}" if loop.config_error else sentence)
+        exporter.tell()
+
+    loop = Loop(parts, finished)
     section = parts.config.slaqd
     log.info(
         "slaqd starts",
@@ -152,31 +119,71 @@ def _serve(parts: Parts, *, once: bool) -> None:
         level = log.info if finding.severity is Severity.OK else log.warning
         level(finding.what, **({"do": finding.do} if finding.do else {}))
     if once:
+        exporter = Exporter(lambda: loop.config, lambda: loop.view, listen=False)
         loop.once()
+        exporter.close(stays=True)
         parts.adapter.close(restore=False)
         return
     server = Server(Path(section.socket), Verbs(parts, loop).answer)
-    with _signals(loop):  # around the end too: an impatient second Ctrl-C must not leave jobs under quota
+    exporter = Exporter(lambda: loop.config, lambda: loop.view)
+    # Around the end too: an impatient second Ctrl-C must not leave jobs under quota.
+    with _signals(loop, lambda: _reread(loop, notify, again)):
         try:
+            notify.patience(section.epoch_s)
+            notify.ready()
             loop.run()
         finally:
+            notify.stopping()
             server.close()
             loop.let_go()
+            exporter.close()
             log.info("slaqd stops: jobs go on, held to nothing")
 
 
+def _reread(loop: Loop, notify: Notify, again: Callable[[], Config] | None) -> Config:
+    """Read the configuration anew, between two cycles. ConfigError where it can't be used."""
+    if again is None:
+        return loop.config
+    notify.reloading()
+    try:
+        new = again()
+        check_config(new)
+        new = renewed(loop.config, new)
+        notify.patience(new.slaqd.epoch_s)
+        return new
+    finally:
+        notify.ready()
+
+
 @contextmanager
-def _signals(loop: Loop) -> Iterator[None]:
+def _signals(loop: Loop, reread: Callable[[], Config]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    on_terminal = _has_terminal()
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         loop.stop()
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    def hang_up(_number: int, _frame: FrameType | None) -> None:
+        if on_terminal and not _has_terminal():
+            loop.stop()  # the window was closed, nobody asks to reload
+        else:
+            loop.reload(reread)
+
+    handlers = {signal.SIGTERM: stop, signal.SIGINT: stop, signal.SIGHUP: hang_up}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+def _has_terminal() -> bool:
+    """Tell whether this process has a controlling terminal that is still there (tty(4))."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True

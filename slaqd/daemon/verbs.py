@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import msgspec
@@ -11,38 +12,37 @@ import msgspec
 import slaqd
 from slaqd import tag as tags
 from slaqd import wire
+from slaqd.act.past import Ask, Event
 from slaqd.adapter import Registration
+from slaqd.daemon.doctor import of_daemon
 from slaqd.daemon.loop import Loop, Parts, refusals
+from slaqd.daemon.rights import Rights
 from slaqd.daemon.view import ended_view
-from slaqd.errors import AdapterError, JobGone, SlaqdError, StateError, TagError
-from slaqd.types import Health, JobKey, Lever, Owner, State, Struct, Tag
+from slaqd.errors import AdapterError, ControlError, NotPermitted, StateError, TagError
+from slaqd.types import Finding, Health, JobKey, Lever, Owner, State, Struct, Tag
 from slaqd.wire import JobArgs, JobView, Registered, Verb
 
 A = TypeVar("A", bound=Struct)
 
 SHOW_ENDED_S = 3600.0
+MOST_REGISTERED = 10_000
+"""So many jobs may one user have registered at the same time."""
 
 _BRAKE_S = 1.5
 """A brake waits this long for the act that is going on: less than slaqctl waits for its answer."""
 
 
-class _No(Exception):
-    """Carries a refusal to the one place that turns it into a reply."""
-
-    def __init__(self, code: str, text: str) -> None:
-        super().__init__(text)
-        self.reply = wire.failure(code, text)
-
-
 class Verbs:
     """Answers requests from the loop's last view and the journal.
 
-    One user is served: the one slaqd runs as. Root may ask for everything.
+    Root and the user that slaqd runs as may ask for everything, others, where they are
+    served at all (``everybody``), see their own jobs and act on these.
     """
 
-    def __init__(self, parts: Parts, loop: Loop) -> None:
+    def __init__(self, parts: Parts, loop: Loop, *, everybody: bool = False) -> None:
         self._parts = parts
         self._loop = loop
+        self._rights = Rights(parts.adapter, parts.clock, everybody=everybody)
         self._started = parts.clock.wall()
         self._table: Mapping[Verb, Callable[[msgspec.Raw, int], Any]] = {
             Verb.STATUS: self._status,
@@ -54,16 +54,19 @@ class Verbs:
             Verb.PAUSE: self._pause,
             Verb.RESUME: self._resume,
             Verb.RESTORE: self._restore,
+            Verb.DROP: self._drop,
+            Verb.DOCTOR: self._doctor,
+            Verb.HISTORY: self._history,
         }
 
     def answer(self, request: wire.Request, uid: int) -> wire.Reply:
         """Answer one request of the peer ``uid``."""
-        if uid not in (0, os.geteuid()):
+        if not self._rights.serves(uid):
             return wire.failure("not_permitted", f"this slaqd serves uid {os.geteuid()}, you are uid {uid}")
         try:
             return wire.ok(self._table[request.verb](request.args, uid))
-        except _No as no:
-            return no.reply
+        except ControlError as no:
+            return wire.failure(no.code, str(no))
         except msgspec.MsgspecError as error:
             return wire.failure("bad_request", f"{request.verb.value}: {error}")
         except (AdapterError, StateError) as error:
@@ -72,8 +75,8 @@ class Verbs:
     # what is
 
     def _status(self, _args: msgspec.Raw, _uid: int) -> wire.StatusView:
-        parts, view = self._parts, self._loop.view
-        section = parts.config.slaqd
+        view, config = self._loop.view, self._loop.config
+        section = config.slaqd
         states = [job.state for job in view.jobs.values()]
         return wire.StatusView(
             version=slaqd.__version__,
@@ -81,7 +84,7 @@ class Verbs:
             uid=os.geteuid(),
             mode=section.mode,
             paused=self._loop.paused,
-            policy=parts.config.policy.name,
+            policy=config.policy.name,
             adapter=section.adapter,
             epoch_s=section.epoch_s,
             started=self._started,
@@ -93,7 +96,10 @@ class Verbs:
             running=states.count(State.RUNNING.value),
             waiting=states.count(State.WAITING.value),
             state_dir=section.state_dir,
-            config=parts.config.path,
+            config=config.path,
+            halted=self._loop.halted,
+            alarm=self._loop.alarm,
+            config_error=self._loop.config_error,
         )
 
     def _every(self) -> list[JobView]:
@@ -105,17 +111,21 @@ class Verbs:
         gone = {row.registration.key for row in ended}
         return over + [view for key, view in (live | fresh).items() if key not in gone]
 
-    def _jobs(self, _args: msgspec.Raw, _uid: int) -> list[JobView]:
-        return sorted(self._every(), key=lambda view: view.submitted)
+    def _jobs(self, _args: msgspec.Raw, uid: int) -> list[JobView]:
+        seen = [view for view in self._every() if self._rights.sees(uid, view.uid)]
+        return sorted(seen, key=lambda view: view.submitted)
 
-    def _show(self, raw: msgspec.Raw, _uid: int) -> JobView:
+    def _show(self, raw: msgspec.Raw, uid: int) -> JobView:
         name = _decode(raw, JobArgs).job
         named = [view for view in self._every() if view.job == name]
         if not named:
-            raise _No("not_found", f"slaqd knows no job {name!r}; see: slaqctl jobs")
-        return max(named, key=lambda view: view.submitted)
+            raise ControlError("not_found", f"slaqd knows no job {name!r}; see: slaqctl jobs")
+        seen = [view for view in named if self._rights.sees(uid, view.uid)]
+        if not seen:
+            raise NotPermitted(f"job {name} belongs to {named[-1].user}, you are uid {uid}")
+        return max(seen, key=lambda view: view.submitted)
 
-    def _plan(self, _args: msgspec.Raw, _uid: int) -> wire.PlanView:
+    def _plan(self, _args: msgspec.Raw, uid: int) -> wire.PlanView:
         view = self._loop.view
         rows = [
             wire.PlanRow(
@@ -127,9 +137,19 @@ class Verbs:
                 reason=item.reason,
             )
             for item in (view.plan.allocations if view.plan else ())
+            if self._rights.sees(uid, view.jobs[item.key].uid if item.key in view.jobs else None)
         ]
-        policy = self._parts.config.policy.name
+        policy = self._loop.config.policy.name
         return wire.PlanView(policy=policy, room=sum(view.room.values()), rows=tuple(rows))
+
+    def _doctor(self, _args: msgspec.Raw, uid: int) -> list[Finding]:
+        self._rights.check_admin(uid, "slaqctl doctor")
+        return of_daemon(self._parts, self._loop)
+
+    def _history(self, raw: msgspec.Raw, uid: int) -> list[Event]:
+        args = _decode(raw, wire.HistoryArgs)
+        whose = None if self._rights.admin(uid) else uid
+        return list(self._parts.journal.past(Ask(job=args.job, since=args.since, uid=whose)))
 
     # what shall be
 
@@ -138,12 +158,14 @@ class Verbs:
         parts = self._parts
         key = JobKey(manager=parts.config.slaqd.adapter, id=str(args.pgid), start=args.start)
         _bounds(args)
-        owner = self._owner(key)
-        if owner.uid != os.geteuid() or uid not in (0, owner.uid):
-            raise _No(
-                "not_permitted",
-                f"job {key.id} belongs to {owner.name}; this slaqd serves uid {os.geteuid()} only",
+        owner = self._rights.owner(uid, key)
+        if not self._rights.sees(uid, owner.uid):
+            raise NotPermitted(f"job {key.id} belongs to {owner.name}, you are uid {uid}")
+        if not (self._rights.everybody or owner.uid == self._rights.own):
+            raise NotPermitted(
+                f"job {key.id} belongs to {owner.name}; this slaqd serves uid {self._rights.own} only"
             )
+        self._check_room(key, owner)
         _log(key, owner, args)
         waits = args.waits and self._loop.enforcing and self._movable(args.tag)
         parts.journal.register(
@@ -165,30 +187,38 @@ class Verbs:
         levers = self._parts.adapter.capabilities().levers
         return tag.lever is None or (tag.lever is not Lever.NONE and tag.lever in levers)
 
-    def _owner(self, key: JobKey) -> Owner:
-        try:
-            return self._parts.adapter.owner(key)
-        except JobGone as error:
-            raise _No("not_found", str(error)) from error
-        except SlaqdError as error:
-            raise _No("refused", str(error)) from error
+    def _check_room(self, key: JobKey, owner: Owner) -> None:
+        journal = self._parts.journal
+        if journal.count_of(owner.uid) < MOST_REGISTERED:
+            return
+        if key not in {item.key for item in journal.registrations()}:
+            raise ControlError(
+                "refused", f"{owner.name} has {MOST_REGISTERED} jobs registered, the most there may be"
+            )
 
-    def _ended(self, raw: msgspec.Raw, _uid: int) -> None:
+    def _ended(self, raw: msgspec.Raw, uid: int) -> None:
         args = _decode(raw, wire.EndedArgs)
         key = JobKey(manager=self._parts.config.slaqd.adapter, id=args.job, start=args.start)
+        # Its processes are gone: the manager can't be asked any more whose they were.
+        if not self._rights.admin(uid):
+            named = [view for view in self._every() if (view.job, view.start) == (key.id, key.start)]
+            if any(view.uid != uid for view in named):
+                raise NotPermitted(f"job {key.id} belongs to {named[0].user}, you are uid {uid}")
         self._parts.journal.keep_exit_status(key, args.status)
 
-    def _pause(self, raw: msgspec.Raw, _uid: int) -> str:
-        return self._set_paused(_decode(raw, JobArgs).job, paused=True)
+    def _pause(self, raw: msgspec.Raw, uid: int) -> str:
+        return self._set_paused(_decode(raw, JobArgs).job, uid, paused=True)
 
-    def _resume(self, raw: msgspec.Raw, _uid: int) -> str:
-        return self._set_paused(_decode(raw, JobArgs).job, paused=False)
+    def _resume(self, raw: msgspec.Raw, uid: int) -> str:
+        return self._set_paused(_decode(raw, JobArgs).job, uid, paused=False)
 
-    def _set_paused(self, job: str | None, *, paused: bool) -> str:
+    def _set_paused(self, job: str | None, uid: int, *, paused: bool) -> str:
         if job is None:
-            self._parts.journal.keep_fact("paused", "1" if paused else "0")
+            self._rights.check_admin(uid, "a brake on everything")
+            self._parts.journal.pause_all(paused=paused)
         else:
-            self._parts.journal.pause(self._key(job), paused=paused)
+            self._parts.journal.pause(self._key(job, uid), paused=paused)
+        self._note("paused" if paused else "resumed", job, uid)
         # What was being done when the brake was pulled is over when the answer comes.
         with self._loop.hands_free(_BRAKE_S):
             self._loop.wake()
@@ -198,34 +228,64 @@ class Verbs:
             return f"{what} is paused: it keeps what it has until: {again}"
         return f"{what} goes on"
 
-    def _restore(self, raw: msgspec.Raw, _uid: int) -> str:
+    def _restore(self, raw: msgspec.Raw, uid: int) -> str:
         job = _decode(raw, JobArgs).job
-        keys = self._braked(job)
-        with self._loop.hands_free(_BRAKE_S) as free:
-            if not free:
-                what = "everything" if job is None else f"job {job}"
-                raise _No("refused", f"slaqd is busy with a cycle; {what} is paused already: ask again")
+        keys = self._braked(job, uid)
+        with self._hands("everything" if job is None else f"job {job}"):
             wrong = refusals(self._loop.restore(keys, "asked by slaqctl restore"))
         self._loop.wake()
         if wrong:
-            raise _No("refused", "; ".join(wrong))
+            raise ControlError("refused", "; ".join(wrong))
         if job is None:
             return f"jobs given back what they had: {len(keys)}; everything is paused until: slaqctl resume"
         return f"job {job} has back what it had, and is left alone until: slaqctl resume {job}"
 
-    def _braked(self, job: str | None) -> list[JobKey]:
+    def _drop(self, raw: msgspec.Raw, uid: int) -> str:
+        job = _decode(raw, wire.NamedJobArgs).job
+        (key,) = self._braked(job, uid)  # should slaqd die between the two, it isn't taken up again
+        with self._hands(f"job {job}"):
+            wrong = refusals(self._loop.restore([key], "asked by slaqctl drop"))
+            if wrong:
+                raise ControlError("refused", "; ".join(wrong))
+            self._loop.forget(key)
+        return f"job {job} has back what it had, and slaqd knows it no more"
+
+    @contextmanager
+    def _hands(self, what: str) -> Iterator[None]:
+        """Hold off the next act, or refuse: what was asked for is paused by then."""
+        with self._loop.hands_free(_BRAKE_S) as free:
+            if not free:
+                raise ControlError(
+                    "refused", f"slaqd is busy with a cycle; {what} is paused already: ask again"
+                )
+            yield
+
+    def _braked(self, job: str | None, uid: int) -> list[JobKey]:
         journal = self._parts.journal
         if job is None:
-            journal.keep_fact("paused", "1")
+            self._rights.check_admin(uid, "a brake on everything")
+            journal.pause_all(paused=True)
+            self._note("paused", None, uid)
             return [registration.key for registration in journal.registrations()]
-        key = self._key(job)
+        key = self._key(job, uid)
         journal.pause(key, paused=True)
+        self._note("paused", job, uid)
         return [key]
 
-    def _key(self, job: str) -> JobKey:
+    def _note(self, what: str, job: str | None, uid: int) -> None:
+        """Put into the history what was asked, where the job's owner finds it, and by whom."""
+        owners = [view.uid for key, view in self._loop.view.jobs.items() if key.id == job]
+        with suppress(StateError):  # what was asked is on disk already
+            self._parts.journal.tell(
+                what, f"asked by uid {uid}", self._parts.clock.wall(), job=job, uid=next(iter(owners), None)
+            )
+
+    def _key(self, job: str, uid: int) -> JobKey:
+        """Find a job that ``uid`` may act on."""
         keys = [item.key for item in self._parts.journal.registrations() if item.key.id == job]
         if not keys:
-            raise _No("not_found", f"slaqd knows no running job {job!r}; see: slaqctl jobs")
+            raise ControlError("not_found", f"slaqd knows no running job {job!r}; see: slaqctl jobs")
+        self._rights.check_act(uid, keys[-1])
         return keys[-1]
 
 
@@ -236,7 +296,7 @@ def _decode(raw: msgspec.Raw, kind: type[A]) -> A:
 def _bounds(args: wire.RegisterArgs) -> None:
     low, high = 1 if args.tag.min is None else args.tag.min, args.tag.max
     if low < 1 or (high is not None and high < low):
-        raise _No("bad_request", f"min is {low} and max is {high}: they need 1 <= min <= max")
+        raise ControlError("bad_request", f"min is {low} and max is {high}: they need 1 <= min <= max")
 
 
 def _log(key: JobKey, owner: Owner, args: wire.RegisterArgs) -> None:
@@ -245,7 +305,7 @@ def _log(key: JobKey, owner: Owner, args: wire.RegisterArgs) -> None:
     try:
         tags.expand(args.tag.log, key=key, user=owner.name, name=args.name, cwd=args.cwd)
     except TagError as error:
-        raise _No("bad_request", str(error)) from error
+        raise ControlError("bad_request", str(error)) from error
 
 
 def _unseen(registration: Registration) -> JobView:
@@ -264,4 +324,5 @@ def _unseen(registration: Registration) -> JobView:
         health=Health.EMPTY.value,
         reason="registered; the next cycle looks at it",
         wait=registration.waits,
+        uid=registration.owner.uid,
     )

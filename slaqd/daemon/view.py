@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from slaqd.act.journal import EndedRow
+from slaqd.daemon.tally import Counts
 from slaqd.types import Allocation, Curve, Job, JobKey, Plan, Resources, Snapshot, State, Struct
 from slaqd.wire import JobView
 
@@ -20,6 +21,7 @@ class View(Struct, frozen=True):
     room: Mapping[str, int] = {}
     sentence: str = "no cycle yet"
     cycles: int = 0
+    counts: Counts = Counts()
 
 
 def job_view(job: Job, curve: Curve, allocation: Allocation | None, *, paused: bool, acting: bool) -> JobView:
@@ -50,6 +52,7 @@ def job_view(job: Job, curve: Curve, allocation: Allocation | None, *, paused: b
         cpu_seconds=job.cpu_seconds,
         paused=paused,
         wait=acting and job.state is State.WAITING,
+        uid=job.owner.uid,
     )
 
 
@@ -102,6 +105,7 @@ def ended_view(row: EndedRow) -> JobView:
         plan=None,
         fall=None,
         wait=False,
+        uid=row.registration.owner.uid,
         ended=row.ended,
         exit_status=row.exit_status,
         reason=_how(view, row),

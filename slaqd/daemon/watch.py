@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 
+import msgspec
 import structlog
 
 from slaqd import tag as tags
+from slaqd.act.records import Observation
 from slaqd.errors import TagError
 from slaqd.observe import Log
 from slaqd.predict import Pace
@@ -28,6 +30,7 @@ class _Followed:
 
     named: tuple[object, ...]
     log: Log | None
+    uid: int
     pace: Pace = field(default_factory=Pace)
     curve: Curve = field(default_factory=Curve)
     held: list[tuple[float, int]] = field(default_factory=list)
@@ -39,6 +42,22 @@ class Watch:
 
     def __init__(self) -> None:
         self._jobs: dict[JobKey, _Followed] = {}
+        self._recalled: dict[JobKey, Observation] = {}
+        self._kept: dict[JobKey, Observation] = {}
+
+    def recall(self, observations: Iterable[Observation]) -> None:
+        """Take up the paces that were measured before a restart, for logs that are still the same."""
+        self._recalled = {one.key: one for one in observations}
+
+    def observations(self) -> list[Observation]:
+        """Give what is known of each job, where it is not what was kept last."""
+        now = [_observation(key, one) for key, one in self._jobs.items() if one.log]
+        return [one for one in now if self._kept.get(one.key) != one]
+
+    def kept(self, observations: Iterable[Observation]) -> None:
+        """Note that these are on disk."""
+        self._kept.update({one.key: one for one in observations})
+        self._kept = {key: one for key, one in self._kept.items() if key in self._jobs}
 
     def look(self, snapshot: Snapshot, now: float) -> tuple[Sequence[Curve], Sequence[Pace]]:
         """Read what is new of each job's log, and learn its seconds per iteration.
@@ -57,6 +76,8 @@ class Watch:
 
         """
         self._jobs = {job.key: _follow(job, self._jobs.get(job.key)) for job in snapshot.jobs}
+        for key in self._recalled.keys() & self._jobs.keys():
+            _take_up(self._jobs[key], self._recalled.pop(key))
         for job in snapshot.jobs:
             self._look_at(job, now)
         followed = [self._jobs[job.key] for job in snapshot.jobs]
@@ -92,12 +113,26 @@ def _follow(job: Job, before: _Followed | None) -> _Followed:
     if before is not None and before.named == named:
         return before
     if tag.log is None:
-        return _Followed(named, log=None, curve=_NO_LOG)
+        return _Followed(named, log=None, uid=job.owner.uid, curve=_NO_LOG)
     try:
         path = tags.expand(tag.log, key=job.key, user=job.owner.name, name=job.name, cwd=job.cwd)
     except TagError as error:
-        return _Followed(named, log=None, curve=Curve(health=Health.UNREADABLE, note=str(error)))
-    return _Followed(named, log=Log(path, tag))
+        curve = Curve(health=Health.UNREADABLE, note=str(error))
+        return _Followed(named, log=None, uid=job.owner.uid, curve=curve)
+    return _Followed(named, log=Log(path, tag), uid=job.owner.uid)
+
+
+def _observation(key: JobKey, one: _Followed) -> Observation:
+    named = msgspec.json.encode(one.named).decode()
+    points, sums = one.curve.count, one.pace.sums
+    if not points:
+        return Observation(key, one.uid, named, sums=sums)
+    return Observation(key, one.uid, named, points, one.curve.steps[-1], one.curve.losses[-1], sums)
+
+
+def _take_up(one: _Followed, seen: Observation) -> None:
+    if not one.pace.known and seen.named == msgspec.json.encode(one.named).decode():
+        one.pace.sums = seen.sums
 
 
 def _learn(one: _Followed, now: float) -> None:

@@ -15,7 +15,7 @@ import msgspec
 from rich.console import Console
 from rich.live import Live
 
-from slaqd.daemon.service import state
+from slaqd.daemon.state import state
 from slaqd.demo.cluster import Daemon, DemoError, Nursery
 from slaqd.demo.stage import Setting, perform
 from slaqd.demo.workload import Workload, make_workload, speed_ratio

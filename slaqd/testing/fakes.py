@@ -19,6 +19,7 @@ from slaqd.types import (
     Outcome,
     Owner,
     Refused,
+    Resources,
     Restore,
     SetUnits,
     Severity,
@@ -128,6 +129,7 @@ class FakeManager:
         self.wants: dict[JobKey, int] = {}
         self.cpu_seconds: dict[JobKey, float] = {}
         self.job_gaps: dict[JobKey, str] = {}
+        self.overheads: dict[JobKey, Resources] = {}
         self.acts: list[Action] = []
 
     def do(self, action: Action) -> None:
@@ -255,4 +257,5 @@ class FakeAdapter:
             wants=manager.wants.get(key),
             cpu_seconds=manager.cpu_seconds.get(key),
             gap=manager.job_gaps.get(key),
+            overhead=manager.overheads.get(key, {}),
         )

@@ -57,6 +57,7 @@ def test_with_a_full_disk_it_observes_says_so_and_acts_again_after(slaqd: Slaqd,
     wait_for(lambda: "nothing changed" in slaqd.status().sentence, slaqd.said)
     assert "the journal can't be used" in slaqd.status().sentence
     assert "full" in slaqd.status().sentence
+    assert "full" in slaqd.status().alarm
     slaqd.cycles(3)
     assert slaqd.quota("a") == 20
     assert slaqd.job("a").units == 20
@@ -66,6 +67,9 @@ def test_with_a_full_disk_it_observes_says_so_and_acts_again_after(slaqd: Slaqd,
     assert slaqd.ctl("pause").returncode == 1
     filler.unlink()
     slaqd.comes_to("a", units=30)
+    wait_for(lambda: not slaqd.status().alarm, slaqd.said)
+    assert slaqd.said().count("the journal can't be written") == 1
+    assert slaqd.said().count("the journal can be written again") == 1
     slaqd.comes_to("b", state="ended")
     assert slaqd.run("c", "/bin/sh", "-c", "exit 3").wait(PATIENCE_S) == 3
 
@@ -81,6 +85,7 @@ def test_a_graceful_stop_lifts_the_quotas_on_a_full_disk_too(slaqd: Slaqd, disk:
     filler.unlink()
     slaqd.start()
     slaqd.comes_to("a", units=10)
+    assert slaqd.status().alarm == ""
 
 
 def test_a_kill_on_a_full_disk_loses_nothing(slaqd: Slaqd, disk: Path) -> None:
@@ -93,6 +98,7 @@ def test_a_kill_on_a_full_disk_loses_nothing(slaqd: Slaqd, disk: Path) -> None:
     filler.unlink()
     slaqd.start()
     slaqd.comes_to("a", units=10)
+    assert slaqd.status().alarm == ""
 
 
 def test_a_start_on_a_full_disk_ends_with_74_and_says_where(slaqd: Slaqd, disk: Path) -> None:

@@ -162,7 +162,9 @@ KEYS = st.sampled_from([JobKey("fake", str(number), start) for number in range(3
 WORDS = st.text(st.characters(codec="utf-8"), max_size=8)
 
 
-@settings(max_examples=30, stateful_step_count=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=30, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 class JournalMachine(RuleBasedStateMachine):
     """The journal beside dictionaries, through any calls and any number of crashes."""
 

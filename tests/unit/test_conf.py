@@ -12,7 +12,14 @@ import msgspec
 import pytest
 from slaqd_local import Config as LocalSection
 
-from slaqd.config import PolicySection, SlaqdSection, adapter_config, parse_config
+from slaqd.config import (
+    EnforceSection,
+    MetricsSection,
+    PolicySection,
+    SlaqdSection,
+    adapter_config,
+    parse_config,
+)
 from slaqd.errors import ConfigError
 
 REPO = Path(__file__).parents[2]
@@ -21,6 +28,8 @@ PAGE = (REPO / "docs" / "configure.md").read_text(encoding="utf-8")
 SECTIONS: Mapping[str, type[msgspec.Struct]] = {
     "slaqd": SlaqdSection,
     "policy": PolicySection,
+    "enforce": EnforceSection,
+    "metrics": MetricsSection,
     "adapter.local": LocalSection,
 }
 NOT_SET = "not set"
@@ -54,6 +63,8 @@ def test_the_file_as_it_is_means_the_defaults() -> None:
     config = parse_config(SHOWN, "slaqd.toml")
     assert config.slaqd == SlaqdSection()
     assert config.policy == PolicySection()
+    assert config.enforce == EnforceSection()
+    assert config.metrics == MetricsSection()
     assert adapter_config(config, "local", LocalSection) == LocalSection()
 
 
@@ -67,7 +78,7 @@ def test_a_key_is_shown_with_its_real_default(section: str, key: str, default: o
     shown = shown_in(uncommented(SHOWN), section)
     assert key in shown
     if default is not None:  # TOML has no word for it: such a key shows an example
-        assert shown[key] == default
+        assert msgspec.convert(shown[key], type(default)) == default
 
 
 @pytest.mark.parametrize("section", SECTIONS)

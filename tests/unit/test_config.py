@@ -158,6 +158,10 @@ def test_systemd_says_where_the_service_has_its_directories() -> None:
     places = default_places({"STATE_DIRECTORY": "/v/s", "RUNTIME_DIRECTORY": "/r/s"}, 0)
     assert places.state_dir == Path("/v/s")
     assert places.socket == Path("/r/s/slaqd.sock")
+    assert default_places({"STATE_DIRECTORY": "/v/s", "RUNTIME_DIRECTORY": "/r/s"}, 7).socket == places.socket
+    assert default_places({"STATE_DIRECTORY": "/v/s", "RUNTIME_DIRECTORY": "/r/s"}, 7).state_dir == Path(
+        "/v/s"
+    )
 
 
 def test_a_place_in_the_file_is_said_with_its_line() -> None:

@@ -201,7 +201,7 @@ def test_every_requirement_in_the_lock_has_hashes() -> None:
 def test_the_wheel_holds_slaqd_and_the_local_adapter(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-    tops = {name.partition("/")[0] for name in names if ".dist-info/" not in name}
+    tops = {name.partition("/")[0] for name in names if not re.match(r"[^/]*\.(dist-info|data)/", name)}
     assert tops == set(PACKAGES)
     for source in (REPO / "slaqd", REPO / "adapters" / "slaqd_local"):
         wanted = {
@@ -212,6 +212,8 @@ def test_the_wheel_holds_slaqd_and_the_local_adapter(wheel: Path) -> None:
         assert wanted <= names
     assert {f"{package}/py.typed" for package in PACKAGES} <= names
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
+    shared = {name.partition(".data/data/share/slaqd/")[2] for name in names} - {""}
+    assert {"slaqd.toml", "systemd/slaqd.service", "systemd/local.conf"} <= shared
 
 
 def test_the_wheel_works_without_the_checkout(unpacked: Path, tmp_path: Path) -> None:
@@ -221,3 +223,14 @@ def test_the_wheel_works_without_the_checkout(unpacked: Path, tmp_path: Path) ->
     assert "--check-config" in run(["-m", "slaqd.daemon", "--help"], unpacked, tmp_path)
     said = run(["-c", "from slaqd.cli import main; main(['--help'])"], unpacked, tmp_path)
     assert "restore" in said
+
+
+def test_each_guarantee_names_tests_that_exist() -> None:
+    named = set(re.findall(r"`(test_\w+)`", (REPO / "docs" / "guarantees.md").read_text(encoding="utf-8")))
+    found = {
+        name
+        for path in (REPO / "tests").rglob("test_*.py")
+        for name in re.findall(r"^(?:    )?def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert named
+    assert named <= found, sorted(named - found)

@@ -101,4 +101,4 @@ def test_every_answer_may_grow_and_no_question() -> None:
     structs = [each for each in vars(wire).values() if isinstance(each, type) and issubclass(each, Struct)]
     mine = {each for each in structs if each.__module__ == wire.__name__}
     strict = {each.__name__ for each in mine if each.__struct_config__.forbid_unknown_fields}
-    assert strict == {"Request", "JobArgs", "RegisterArgs", "EndedArgs"}
+    assert strict == {"Request", "JobArgs", "NamedJobArgs", "HistoryArgs", "RegisterArgs", "EndedArgs"}

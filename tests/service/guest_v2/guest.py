@@ -44,7 +44,7 @@ class Guest:
 
     def __init__(self) -> None:
         self.image = cached("guest", RECIPE.read_bytes(), _make_image)
-        wheels = _locked(WHEELS)
+        wheels = locked(WHEELS)
         self.wheels = cached("guest-wheels", wheels.encode(), lambda path: _make_wheels(path, wheels))
 
     def run(self, script: Path, timeout: float) -> list[str]:
@@ -149,7 +149,7 @@ def _make_wheels(path: Path, requirements: str) -> None:
     subprocess.run(command, check=True)
 
 
-def _locked(names: Sequence[str]) -> str:
+def locked(names: Sequence[str]) -> str:
     """Give the part of requirements.lock that speaks of these packages, hashes included."""
     blocks = re.split(r"^(?=\S)", (REPO / "requirements.lock").read_text(), flags=re.MULTILINE)
     return "".join(block for block in blocks if block.partition("==")[0] in names)

@@ -31,14 +31,16 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 
 
 @pytest.fixture
-def call(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
+def call(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, leader: str
+) -> Call:
     """Call slaqctl here, with the daemon's socket; give its status and what it printed."""
     monkeypatch.setenv("SLAQ_SOCKET", str(tmp_path / "s.sock"))
 
     def one(*words: str) -> tuple[int, str, str]:
         capsys.readouterr()
         with pytest.raises(SystemExit) as end:
-            main(words)
+            main([leader if word == "{leader}" else word for word in words])
         printed = capsys.readouterr()
         return int(end.value.code or 0), printed.out, printed.err
 
@@ -143,7 +145,7 @@ def test_a_group_that_isnt_there_ends_with_3(call: Call) -> None:
     assert f"it is in group {os.getpgrp()}" in err
 
 
-@pytest.mark.parametrize("words", [*LOOKS, ("pause",), ("resume",), ("adopt", str(os.getpgid(0)))])
+@pytest.mark.parametrize("words", [*LOOKS, ("pause",), ("resume",), ("adopt", "{leader}")])
 def test_without_a_daemon_it_ends_with_4(call: Call, words: tuple[str, ...]) -> None:
     status, out, err = call(*words)
     assert (status, out) == (4, "")

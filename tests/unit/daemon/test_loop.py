@@ -66,6 +66,7 @@ def test_a_command_that_started_without_admission_is_a_running_job_ever_after(ma
         daemon.cycle()
     else:
         make(mode=Mode.OBSERVE, manager=daemon.manager).cycle()
+        daemon = make(units=4, manager=daemon.manager)
     daemon.journal.keep_fact("paused", "0")
     daemon.cycle()
     view = daemon.loop.view.jobs[second]

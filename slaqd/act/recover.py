@@ -1,0 +1,210 @@
+"""Opens the journal at a start: whole, or set aside and begun anew with what can be saved of it.
+
+What is damaged is renamed, never deleted and never written to. The new journal
+starts in doubt (`Journal.unconfirmed`): slaqd then acts on nothing until an admin
+says that it may.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from slaqd.act import schema, wal
+from slaqd.act.database import is_outside
+from slaqd.act.journal import Journal
+from slaqd.adapter import Registration
+from slaqd.errors import StateError
+from slaqd.types import JobKey
+
+_BESIDE = ("", "-wal", "-shm")
+_REGISTRATION, _ENDED = (schema.SUMMED["jobs"].index(name) for name in ("registration", "ended"))
+
+
+def open_journal(path: Path, now: float) -> Journal:
+    """Open a journal, or the one that takes its place.
+
+    A journal that isn't there is made; in doubt, where an older one stands set aside
+    beside it or what belonged to it was left.
+
+    Raises
+    ------
+    StateError
+        The disk or the rights are in the way, or a newer slaqd wrote it. Nothing was
+        set aside then.
+
+    """
+    try:
+        why = _damage(path)
+    except OSError as error:
+        msg = f"{path}: the journal can't be read: {error.strerror}"
+        raise StateError(msg) from error
+    if why is not None:
+        _set_aside(path, now)
+    elif path.exists():
+        return Journal(path)
+    return _made(path, why or "it is gone", now)
+
+
+def _damage(path: Path) -> str | None:
+    """Say what is wrong with a file; None where all that slaqd acts on is as it was written, or nothing is.
+
+    Writes nothing, so that what is damaged stays as it is. OSError, and `StateError`,
+    where it can't be told.
+    """
+    left = wal.look(_beside(path, "-wal"))
+    if not path.exists():
+        return "its main file is gone" if _beside(path, "-wal").exists() else None
+    if path.stat().st_size == 0:
+        return "it is empty"
+    try:
+        with closing(_read_only(path)) as db:
+            return left.flaw or _flaw(db, path, left)
+    except sqlite3.Error as error:
+        if is_outside(error):
+            msg = f"{path}: the journal can't be used: {error}"
+            raise StateError(msg) from error
+        return str(error)
+    except UnicodeDecodeError:
+        return "texts in it are no texts"
+
+
+def _flaw(db: sqlite3.Connection, path: Path, left: wal.Left) -> str | None:
+    schema.teach(db)
+    found = [str(row[0]) for row in db.execute("PRAGMA integrity_check(1)")]
+    if found != ["ok"]:
+        return " ".join(found).replace("\n", " ")
+    if db.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        return "it is no longer in the mode in which slaqd writes it"
+    if left.last and left.lost_beyond(wal.frames_in_use(_beside(path, "-shm"))):
+        return "its log breaks off in the middle"
+    return _form_flaw(db)
+
+
+def _form_flaw(db: sqlite3.Connection) -> str | None:
+    version, flaw = schema.version_of(db), schema.flaw(db)
+    if version == schema.SCHEMA:
+        return flaw
+    if flaw is None or version < 0:
+        return "the number of its schema is wrong"
+    if version == 1:
+        return _old_flaw(db)
+    # A newer slaqd's is whole and not ours to judge; one of number 0 was never finished.
+    tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    return "the number of its schema is wrong" if version == 0 and tables else None
+
+
+def _old_flaw(db: sqlite3.Connection) -> str | None:
+    for (text,) in db.execute("SELECT registration FROM jobs"):
+        try:
+            msgspec.json.decode(text, type=Registration)
+        except msgspec.MsgspecError as error:
+            return f"a registration in it can't be read: {error}"
+    return None
+
+
+def _beside(path: Path, end: str) -> Path:
+    return path.with_name(path.name + end)
+
+
+def _set_aside(path: Path, now: float) -> None:
+    """Rename a journal and what belongs to it, so that they still belong together."""
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
+    name = free = f"{path.name}.corrupt-{stamp}"
+    number = 1
+    while path.with_name(free).exists():
+        number += 1
+        free = f"{name}-{number}"
+    try:
+        # The main file first: once it is gone, no start takes what is left for a journal.
+        for end in _BESIDE:
+            with suppress(FileNotFoundError):
+                _beside(path, end).rename(path.with_name(free + end))
+        _sync(path.parent)
+    except OSError as error:
+        msg = f"{path}: the damaged journal can't be set aside: {error.strerror}"
+        raise StateError(msg) from error
+
+
+def _made(path: Path, why: str, now: float) -> Journal:
+    """Make a journal under another name and move it into place whole: an empty file is never a new one."""
+    new = _beside(path, ".new")
+    try:
+        for end in _BESIDE:
+            _beside(new, end).unlink(missing_ok=True)
+        with closing(Journal(new)) as journal:
+            newest = _newest_aside(path)
+            if newest is not None:
+                saved = _save(newest, journal)
+                doubt = f"the journal was damaged ({why}) and set aside as {newest.name}; {saved}"
+                journal.doubt(doubt)
+                journal.tell("set aside", doubt, now)
+        _check_settled(new)
+        new.rename(path)
+        _sync(path.parent)
+    except OSError as error:
+        msg = f"{path}: the journal can't be made: {error.strerror}"
+        raise StateError(msg) from error
+    return Journal(path)
+
+
+def _check_settled(path: Path) -> None:
+    """Raise OSError where a closed journal still needs its log: SQLite's close keeps that to itself."""
+    if _beside(path, "-wal").exists():
+        raise OSError(errno.EIO, "its log could not be brought into it")
+
+
+def _newest_aside(path: Path) -> Path | None:
+    """Find what was set aside last; where a kill left only its log, that still tells of it."""
+    names = {
+        one.name.removesuffix("-wal").removesuffix("-shm")
+        for one in path.parent.glob(f"{path.name}.corrupt-*")
+    }
+    found = [path.with_name(name) for name in names]
+    return max(found, key=lambda one: (one.exists(), one.name), default=None)
+
+
+def _save(aside: Path, journal: Journal) -> str:
+    """Take over the registrations and notes whose sums are right, from a damaged journal."""
+    jobs: dict[JobKey, Registration] = {}
+    notes: list[tuple[JobKey, str, str]] = []
+    with suppress(sqlite3.Error, UnicodeDecodeError), closing(_read_only(aside)) as db:
+        for row in _good(db, "jobs"):
+            if row[_ENDED] is None:
+                one = msgspec.json.decode(row[_REGISTRATION], type=Registration)
+                jobs[one.key] = one
+        notes += [(JobKey(*row[:3]), *row[3:]) for row in _good(db, "notes")]
+    notes = [note for note in notes if note[0] in jobs]
+    journal.take_over(list(jobs.values()), notes)
+    return f"saved from it: jobs {len(jobs)}, notes {len(notes)}"
+
+
+def _read_only(path: Path) -> sqlite3.Connection:
+    db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5.0)
+    db.text_factory = lambda raw: raw.decode("utf-8", "replace")  # one bad text must not hide the others
+    return db
+
+
+def _good(db: sqlite3.Connection, table: str) -> Iterator[list[Any]]:
+    columns = schema.SUMMED[table]
+    asked = f"SELECT {', '.join(columns)}, sum FROM {table}"  # noqa: S608 - our own names
+    for *row, total in db.execute(asked):
+        if total == schema.row_sum(*row):
+            yield row
+
+
+def _sync(folder: Path) -> None:
+    """Bring renames to the disk (fsync(2) of the directory)."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

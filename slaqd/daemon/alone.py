@@ -1,0 +1,118 @@
+"""What `slaqctl doctor` finds where no daemon runs: all that one of this configuration would find."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+
+from slaqd import tag as tags
+from slaqd.adapter import Registration, load
+from slaqd.clock import Clock, SystemClock
+from slaqd.config import Config, adapter_config, stop_file
+from slaqd.daemon import checks
+from slaqd.daemon.brakes import halted
+from slaqd.daemon.doctor import of_log, of_manager
+from slaqd.daemon.service import JOURNAL, Myself
+from slaqd.errors import AdapterError, TagError
+from slaqd.observe import read_log
+from slaqd.types import Finding, Health, JobKey, Severity
+
+_LOOK_S = 10.0
+
+
+def of_place(config: Config) -> list[Finding]:
+    """Look at everything that a daemon of this configuration would find; change nothing."""
+    clock = SystemClock()
+    directory = Path(config.slaqd.state_dir)
+    return [
+        *checks.of_config(config),
+        *checks.of_stop(halted(stop_file(config))),
+        *checks.of_state(directory),
+        *checks.of_socket(Path(config.slaqd.socket)),
+        *checks.of_clock(clock),
+        *_manager(config, clock),
+        *_journal(directory / JOURNAL),
+    ]
+
+
+class _Blank:
+    """A store without jobs, which forgets what it is told: looking must not leave a trace."""
+
+    def registrations(self) -> Sequence[Registration]:
+        return ()
+
+    def note(self, key: JobKey, name: str, value: str) -> None:
+        del key, name, value
+
+    def notes(self, key: JobKey) -> Mapping[str, str]:
+        del key
+        return {}
+
+    def forget(self, key: JobKey) -> None:
+        del key
+
+
+def _manager(config: Config, clock: Clock) -> list[Finding]:
+    name = config.slaqd.adapter
+    create = load(name)
+    adapter = create(adapter_config(config, name, create.Config), clock, _Blank(), Myself())
+    try:
+        snapshot = adapter.snapshot(clock.monotonic() + _LOOK_S)
+        answer = Finding(Severity.OK, f"the manager ({name}) answers: pools {', '.join(snapshot.pools)}")
+        if snapshot.gaps:
+            whole = f"the manager's answer is not whole: {'; '.join(snapshot.gaps)}"
+            answer = Finding(Severity.ERROR, whole, "look at the manager")
+    except AdapterError as error:
+        answer = Finding(
+            Severity.ERROR, f"the manager ({name}) does not answer: {error}", "look at the manager"
+        )
+    found = [*of_manager(adapter), answer]
+    adapter.close(restore=False)
+    return found
+
+
+def _journal(path: Path) -> list[Finding]:
+    try:
+        if not path.exists():
+            return []
+        jobs = _registered(path)
+    except (OSError, sqlite3.Error, msgspec.MsgspecError) as error:
+        return [
+            Finding(
+                Severity.ERROR,
+                f"{path}: the journal can't be read: {error}",
+                "look at the disk and the rights",
+            )
+        ]
+    whole = Finding(Severity.OK, f"{path}: the journal is whole; jobs in it: {len(jobs)}")
+    return [whole, *_logs(jobs)]
+
+
+def _registered(path: Path) -> list[Registration]:
+    """Read the jobs that have not ended, without writing: no daemon may be there to share the file with."""
+    shared = path.with_name(f"{path.name}-wal").exists()
+    how = "mode=ro" if shared else "mode=ro&immutable=1"
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, timeout=2.0)) as db:
+        said = str(db.execute("PRAGMA quick_check(1)").fetchone()[0])
+        if said != "ok":
+            raise sqlite3.DatabaseError(said)
+        rows = db.execute("SELECT registration FROM jobs WHERE ended IS NULL ORDER BY submitted").fetchall()
+    return [msgspec.json.decode(row[0], type=Registration) for row in rows]
+
+
+def _logs(jobs: Iterable[Registration]) -> Iterable[Finding]:
+    for job in jobs:
+        if job.tag.log is None:
+            yield of_log(job.key.id, Health.MISSING.value, "", "no log was named: give --log FILE")
+            continue
+        try:
+            path = tags.expand(job.tag.log, key=job.key, user=job.owner.name, name=job.name, cwd=job.cwd)
+        except TagError as error:
+            yield of_log(job.key.id, Health.UNREADABLE.value, job.tag.log, str(error))
+            continue
+        curve = read_log(path, job.tag)
+        yield of_log(job.key.id, curve.health.value, curve.path, curve.note)

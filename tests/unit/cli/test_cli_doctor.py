@@ -1,0 +1,322 @@
+"""slaqctl doctor, drop, and what slaqctl says of a slaqd that doesn't answer as it should."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from put_together import Daemon
+
+from slaqd import client as clients
+from slaqd import wire
+from slaqd.cli import COMMANDS, main
+from slaqd.daemon.server import Server
+
+Call = Callable[..., tuple[int, str, str]]
+ASKING = [
+    *(("jobs",), ("show", "1"), ("plan",), ("status",), ("pause",), ("pause", "1"), ("resume",)),
+    *(("resume", "1"), ("drop", "1"), ("adopt", "{leader}")),
+]
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
+    (tmp_path / "slaqd.toml").touch(mode=0o600)
+    made = Daemon(tmp_path)
+    server = Server(tmp_path / "s.sock", made.verbs.answer)
+    yield made
+    server.close()
+    made.journal.close()
+
+
+@pytest.fixture
+def call(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, leader: str
+) -> Call:
+    """Call slaqctl here, with the daemon's socket; give its status and what it printed."""
+    monkeypatch.setenv("SLAQ_SOCKET", str(tmp_path / "s.sock"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    def one(*words: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        try:
+            main([leader if word == "{leader}" else word for word in words], standalone_mode=True)
+        except SystemExit as end:
+            status = int(end.code or 0)
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return one
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    file = tmp_path / "c.toml"
+    file.write_text(f"[slaqd]\nstate_dir = '{tmp_path / 'state'}'\nsocket = '{tmp_path / 's.sock'}'\n")
+    file.chmod(0o600)
+    return file
+
+
+def answering(path: Path, line: bytes) -> threading.Thread:
+    """Answer each connection with the same bytes, until ``path`` is gone."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen()
+    listener.settimeout(0.05)
+
+    def serve() -> None:
+        with listener:
+            while path.exists():
+                try:
+                    sock = listener.accept()[0]
+                except TimeoutError:
+                    continue
+                with sock:
+                    sock.recv(65536)
+                    sock.sendall(line)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    return thread
+
+
+def test_doctor_says_what_a_running_slaqd_says(daemon: Daemon, call: Call) -> None:
+    daemon.cycle()
+    status, out, err = call("doctor")
+    assert (status, err) == (0, "")
+    assert "ok       slaqd 0.1.0 runs as uid" in out
+    assert "ok       a manager of memory with 10 units" in out
+
+
+def test_doctor_prints_json_and_ends_with_1_where_anything_is_an_error(daemon: Daemon, call: Call) -> None:
+    daemon.manager.down = "silence"
+    daemon.cycle()
+    status, out, _err = call("doctor", "--json")
+    assert status == 1
+    wrong = [each for each in json.loads(out) if each["severity"] == "error"]
+    assert [each["what"] for each in wrong] == ["cycle 1: nothing changed: silence"]
+    assert wrong[0]["do"]
+    status, out, _err = call("doctor")
+    assert status == 1
+    assert f"error    cycle 1: nothing changed: silence\n         do: {wrong[0]['do']}" in out
+
+
+def test_doctor_works_without_a_daemon(call: Call, config: Path, tmp_path: Path) -> None:
+    before = sorted(tmp_path.iterdir())
+    status, out, _err = call("doctor", "--config", str(config))
+    assert status == 0
+    assert "warning  " in out.splitlines()[0]
+    assert "no slaqd is running there; start one with: slaqd" in out
+    assert "ok       the manager (local) answers: pools local" in out
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[slaqd]\nmod = 'x'\n", "c.toml:2: unknown key 'mod'"),
+        ("[policy]\nname = 'x'\n", "c.toml:2: policy.name: no policy is called 'x'"),
+        ("[adapter.local]\nunits = 1\n", "c.toml:2: unknown key 'units'"),
+    ],
+)
+def test_doctor_names_what_is_wrong_with_a_configuration(
+    call: Call, config: Path, text: str, said: str
+) -> None:
+    config.write_text(text)
+    status, out, _err = call("doctor", "--config", str(config))
+    assert status == 1
+    assert said in out
+
+
+def test_doctor_against_a_slaqd_that_hangs_is_an_error_and_looks_at_the_rest(
+    call: Call, config: Path, tmp_path: Path
+) -> None:
+    with socket.socket(socket.AF_UNIX) as mute:
+        mute.bind(str(tmp_path / "s.sock"))
+        mute.listen()
+        status, out, _err = call("doctor", "--config", str(config))
+    assert status == 1
+    assert out.startswith("error    ")
+    assert "does not answer within 2 s" in out
+    assert "the manager (local) answers" in out
+
+
+def test_doctor_on_anothers_slaqd_is_an_error(call: Call, tmp_path: Path) -> None:
+    server = Server(tmp_path / "s.sock", lambda _request, _uid: wire.failure("not_permitted", "not yours"))
+    status, out, _err = call("doctor")
+    server.close()
+    assert status == 1
+    assert out.startswith("error    not yours\n         do: ask as root")
+
+
+def test_drop_says_what_it_did(daemon: Daemon, call: Call) -> None:
+    daemon.start(1)
+    daemon.cycle()
+    status, out, _err = call("drop", "1")
+    assert status == 0
+    assert out.endswith("job 1 has back what it had, and slaqd knows it no more\n")
+    assert daemon.held() == {}
+    assert call("drop", "1")[0] == 3
+    assert call("drop")[0] == 2
+
+
+def test_jobs_and_status_show_what_halts_slaqd(daemon: Daemon, call: Call) -> None:
+    daemon.start(1)
+    stop = Path(daemon.loop.config.path).parent / "stop"
+    stop.touch()
+    daemon.loop.config_error = "c.toml:2: unknown key 'mod'"
+    daemon.cycle()
+    status, out, err = call("jobs")
+    assert status == 0
+    assert out.splitlines()[1].startswith("1 ")
+    assert err == f"halted by the file {stop}\nc.toml:2: unknown key 'mod'\n"
+    out = call("status")[1]
+    assert f"halted by the file {stop}: nothing is changed until it is gone" in out
+    assert "not in use  c.toml:2: unknown key 'mod'" in out
+    assert json.loads(call("status", "--json")[1])["halted"] == f"halted by the file {stop}"
+
+
+# a slaqd that doesn't answer as it should: a clear sentence within slaqctl's two seconds, 4 or 5
+
+
+def test_every_command_that_asks_a_daemon_is_in_the_list() -> None:
+    alone = {"run", "read", "predict", "restore", "demo", "doctor", "history", "confirm"}
+    assert {words[0] for words in ASKING} >= set(COMMANDS) - alone - {"install-service"}
+    assert clients.TIMEOUT_S == 2.0
+
+
+@pytest.mark.parametrize("words", ASKING)
+def test_a_slaqd_that_is_not_there_is_4(call: Call, words: tuple[str, ...]) -> None:
+    status, out, err = call(*words)
+    assert (status, out) == (4, "")
+    assert "no slaqd is running there" in err
+
+
+@pytest.mark.parametrize("words", ASKING)
+def test_a_slaqd_that_left_its_socket_behind_is_4(call: Call, tmp_path: Path, words: tuple[str, ...]) -> None:
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(tmp_path / "s.sock"))
+    status, _out, err = call(*words)
+    assert status == 4
+    assert "no slaqd is running there" in err
+
+
+def test_a_slaqd_that_is_hung_is_4(call: Call, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as mute:
+        mute.bind(str(tmp_path / "s.sock"))
+        mute.listen()
+        for words in (("status",), ("drop", "1")):
+            status, _out, err = call(*words)
+            assert status == 4
+            assert "does not answer within 2 s" in err
+
+
+def test_a_slaqd_whose_door_is_full_is_4(call: Call, tmp_path: Path) -> None:
+    """Its backlog is full, so connecting itself takes for ever."""
+    with socket.socket(socket.AF_UNIX) as full:
+        full.bind(str(tmp_path / "s.sock"))
+        full.listen(0)
+        waiting = []
+        try:
+            while True:
+                sock = socket.socket(socket.AF_UNIX)
+                waiting.append(sock)
+                sock.settimeout(0)
+                sock.connect(str(tmp_path / "s.sock"))
+        except BlockingIOError:
+            status, _out, err = call("jobs")
+        for sock in waiting:
+            sock.close()
+    assert status == 4
+    assert "does not answer within 2 s" in err
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b"", "the connection was closed before the answer"),
+        (b'{"v":2,"ok":{}}\n', "slaqd speaks version 2, this slaqctl 1"),
+        (b'{"v":2,"error":{"code":"x","text":"y"}}\n', "slaqd speaks version 2, this slaqctl 1"),
+        (wire.encode(wire.failure("version", "this slaqd speaks 0")), "this slaqd speaks 0"),
+        (b'{"v":1,"ok":{"of":"another time"}}\n', "makes no sense to this version"),
+        (b"HTTP/1.1 400 Bad Request\n", "makes no sense to this version"),
+    ],
+)
+def test_a_slaqd_of_another_version_is_4(call: Call, tmp_path: Path, line: bytes, said: str) -> None:
+    path = tmp_path / "s.sock"
+    thread = answering(path, line)
+    status, out, err = call("status")
+    path.unlink()
+    thread.join()
+    assert (status, out) == (4, "")
+    assert said in err
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        ({"v": 2, "verb": "jobs"}, "not 2"),
+        ({"v": 2, "verb": "sing", "new": 1}, "not 2"),
+        ({"v": 1, "verb": "sing"}, "it knows no 'sing'"),
+    ],
+)
+@pytest.mark.usefixtures("daemon")
+def test_a_slaqd_says_that_it_is_of_another_version(
+    tmp_path: Path, request_: dict[str, object], said: str
+) -> None:
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(30)
+        sock.connect(str(tmp_path / "s.sock"))
+        sock.sendall(json.dumps(request_).encode() + b"\n")
+        reply = json.loads(sock.recv(65536))
+    assert reply["error"]["code"] == "version"
+    assert said in reply["error"]["text"]
+
+
+@pytest.mark.parametrize("words", ASKING)
+def test_a_slaqd_of_another_user_is_5(call: Call, tmp_path: Path, words: tuple[str, ...]) -> None:
+    server = Server(tmp_path / "s.sock", lambda _request, _uid: wire.failure("not_permitted", "not yours"))
+    status, out, err = call(*words)
+    server.close()
+    assert (status, out, err) == (5, "", "slaqctl: not yours\n")
+
+
+def test_a_socket_that_another_user_may_not_reach_is_5(tmp_path: Path) -> None:
+    """Really another user: a child that gave up root."""
+    assert os.geteuid() == 0, "becoming another user needs root"
+    server = Server(tmp_path / "s.sock", lambda _request, _uid: wire.ok([]))
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.is_relative_to(tmp_path.parents[1]):
+            folder.chmod(0o755)
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            sys.stderr = os.fdopen(write, "w", buffering=1)  # pytest has put its own there
+            os.setresgid(65534, 65534, 65534)
+            os.setresuid(65534, 65534, 65534)
+            main(["jobs", "--socket", str(tmp_path / "s.sock")])
+        except SystemExit as end:
+            os._exit(int(end.code or 0))
+        finally:
+            os._exit(99)
+    os.close(write)
+    said = os.read(read, 65536).decode()
+    os.close(read)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    server.close()
+    assert status == 5
+    assert "permission denied: this slaqd serves another user" in said
+
+
+def test_a_slaqd_that_is_asked_too_often_is_a_refusal(call: Call, tmp_path: Path) -> None:
+    server = Server(tmp_path / "s.sock", lambda _request, _uid: wire.failure("busy", "wait a moment"))
+    status, _out, err = call("jobs")
+    server.close()
+    assert (status, err) == (1, "slaqctl: wait a moment\n")

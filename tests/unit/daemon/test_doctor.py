@@ -1,0 +1,215 @@
+"""What doctor finds: each thing that can be wrong is said, with what to do."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from put_together import MYSELF, Daemon
+
+from slaqd.act import Journal
+from slaqd.adapter import Registration
+from slaqd.config import Config, SlaqdSection
+from slaqd.daemon import checks, doctor
+from slaqd.daemon.alone import of_place
+from slaqd.errors import AdapterUnavailable
+from slaqd.testing import ManualClock
+from slaqd.types import Finding, JobKey, Mode, Severity, Tag
+from slaqd.wire import Verb
+
+OK, WARNING, ERROR = Severity.OK, Severity.WARNING, Severity.ERROR
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
+    (tmp_path / "slaqd.toml").touch(mode=0o600)
+    made = Daemon(tmp_path)
+    yield made
+    made.journal.close()
+
+
+def seen(findings: Sequence[Finding], words: str) -> list[Severity]:
+    return [each.severity for each in findings if words in each.what]
+
+
+def test_a_good_state_directory_is_called_so(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    assert seen(checks.of_state(tmp_path), "is slaqd's own") == [OK]
+    assert len(seen(checks.of_state(tmp_path), "MiB are free")) == 1
+
+
+def test_a_state_directory_that_is_not_there_is_made_later(tmp_path: Path) -> None:
+    assert seen(checks.of_state(tmp_path / "no"), "not there yet") == [WARNING]
+
+
+def test_a_file_or_a_circle_is_no_state_directory(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    assert seen(checks.of_state(tmp_path / "file"), "no directory") == [ERROR]
+    assert seen(checks.of_state(tmp_path / "circle"), "can't be looked at") == [ERROR]
+
+
+def test_a_state_directory_open_to_others_is_a_warning(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    assert seen(checks.of_state(tmp_path), "open to others (mode 0755)") == [WARNING]
+
+
+@pytest.mark.parametrize("kind", ["nfs4", "fuse.sshfs"])
+def test_a_network_file_system_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(checks, "network_file_system", lambda *_: kind)
+    assert seen(checks.of_state(tmp_path), f"on a network file system ({kind})") == [ERROR]
+
+
+@pytest.mark.parametrize(("little", "severity"), [("_LITTLE", WARNING), ("_TOO_LITTLE", ERROR)])
+def test_a_disk_that_is_nearly_full_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, little: str, severity: Severity
+) -> None:
+    monkeypatch.setattr(checks, little, 1 << 62)
+    assert seen(checks.of_state(tmp_path), "MiB are free") == [severity]
+
+
+def test_a_socket_in_its_place_is_good_and_anything_else_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    assert checks.of_socket(path) == []
+    path.touch()
+    assert seen(checks.of_socket(path), "no socket") == [ERROR]
+    path.unlink()
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.bind(str(path))
+        assert seen(checks.of_socket(path), "the control socket, mode ") == [OK]
+    assert seen(checks.of_socket(tmp_path / ("x" * 120)), "too long for a socket") == [ERROR]
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+@pytest.mark.parametrize("which", ["file", "folder"])
+def test_a_configuration_that_others_can_change_is_an_error(tmp_path: Path, mode: int, which: str) -> None:
+    file = tmp_path / "c.toml"
+    file.touch(mode=0o644)
+    (file if which == "file" else tmp_path).chmod(mode | 0o100)
+    assert seen(checks.of_config(Config(path=str(file))), "others can change it") == [ERROR]
+
+
+def test_without_a_configuration_the_defaults_are_said() -> None:
+    assert seen(checks.of_config(Config()), "the defaults hold") == [OK]
+
+
+def test_a_clock_that_was_never_set_is_an_error_and_one_that_was_turned_a_warning() -> None:
+    clock = ManualClock()
+    zero = clock.wall() - clock.monotonic()
+    assert seen(checks.of_clock(clock, zero), "2026-03-02") == [OK]
+    clock.jump(-3600)
+    assert seen(checks.of_clock(clock, zero), "set by -3600 s since slaqd started") == [WARNING]
+    assert seen(checks.of_clock(clock), "the wall clock says") == [OK]
+    assert seen(checks.of_clock(ManualClock(wall=0.0)), "never set") == [ERROR]
+
+
+def test_a_daemon_tells_of_all_that_it_stands_on(daemon: Daemon, tmp_path: Path) -> None:
+    log = tmp_path / "good.jsonl"
+    log.write_text("".join(json.dumps({"step": k, "loss": 1 / k}) + "\n" for k in range(1, 9)))
+    daemon.start(1, log=str(log))
+    daemon.start(2, log="/no/such/log")
+    daemon.cycle()
+    found = daemon.ask(Verb.DOCTOR, list[Finding])
+    for words in ("the configuration is good", "the wall clock says", "cycle 1: ", "a manager of memory"):
+        assert seen(found, words) == [OK]
+    assert seen(found, f"job 1: its log {log} is ok") == [OK]
+    (missing,) = [each for each in found if each.what.startswith("job 2: ")]
+    assert missing.severity is WARNING
+    assert missing.do == "slaqctl read /no/such/log"
+
+
+def test_brakes_and_a_configuration_not_in_use_are_said(daemon: Daemon) -> None:
+    daemon.loop.config_error = "c.toml:2: unknown key"
+    (Path(daemon.loop.config.path).parent / "stop").touch()
+    daemon.journal.keep_fact("paused", "1")
+    found = daemon.ask(Verb.DOCTOR, list[Finding])
+    assert seen(found, "the newest configuration is not in use: c.toml:2") == [ERROR]
+    assert seen(found, "every act is halted by the file") == [WARNING]
+    assert seen(found, "everything is paused") == [WARNING]
+    assert seen(found, "no cycle has ended yet") == [WARNING]
+
+
+def test_observing_is_fine_and_said(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path, mode=Mode.OBSERVE)
+    assert seen(daemon.ask(Verb.DOCTOR, list[Finding]), "observing only") == [OK]
+    daemon.journal.close()
+
+
+def test_a_manager_that_is_away_is_an_error(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    daemon.manager.down = "the manager is silent"
+    daemon.cycle()
+
+    def away() -> Sequence[Finding]:
+        raise AdapterUnavailable("no answer within 30 s")
+
+    monkeypatch.setattr(daemon.adapter, "check", away)
+    found = daemon.ask(Verb.DOCTOR, list[Finding])
+    assert seen(found, "cycle 1: nothing changed: the manager is silent") == [ERROR]
+    assert seen(found, "the manager can't be checked: no answer within 30 s") == [ERROR]
+
+
+def test_while_a_cycle_hangs_the_rest_is_told(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_PATIENCE_S", 0.1)
+    holds, over = threading.Event(), threading.Event()
+
+    def cycle() -> None:
+        with daemon.loop.acting:
+            holds.set()
+            over.wait(60)
+
+    thread = threading.Thread(target=cycle)
+    thread.start()
+    assert holds.wait(60)
+    found = daemon.ask(Verb.DOCTOR, list[Finding])
+    over.set()
+    thread.join()
+    assert seen(found, "the manager was not asked") == [WARNING]
+    assert seen(found, "the wall clock says") == [OK]
+
+
+def place(folder: Path) -> Config:
+    return Config(slaqd=SlaqdSection(state_dir=str(folder / "state"), socket=str(folder / "s.sock")))
+
+
+def test_without_a_daemon_a_place_is_looked_at_and_left_as_it_is(tmp_path: Path) -> None:
+    found = of_place(place(tmp_path))
+    assert seen(found, "the manager (local) answers: pools local") == [OK]
+    assert seen(found, "not there yet") == [WARNING]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_daemon_each_registered_jobs_log_is_read(tmp_path: Path) -> None:
+    config = place(tmp_path)
+    (tmp_path / "state").mkdir(mode=0o700)
+    journal = Journal(tmp_path / "state" / "journal.sqlite")
+    log = tmp_path / "a.csv"
+    log.write_text("step,loss\n1,2.0\n2,1.0\n3,0.5\n")
+    logs = {"1": str(log), "2": str(tmp_path / "no.csv"), "3": None, "4": "{foo}"}
+    for job, named in logs.items():
+        tag, key = Tag(log=named), JobKey("local", job, 7)
+        journal.register(Registration(key=key, owner=MYSELF, tag=tag, name="x", cwd="/", submitted=1.0))
+    journal.close()
+    found = of_place(config)
+    assert seen(found, "the journal is whole; jobs in it: 4") == [OK]
+    said = {each.what[:6]: each for each in found if each.what.startswith("job ")}
+    assert [said[f"job {job}:"].severity for job in "1234"] == [OK, WARNING, WARNING, WARNING]
+    assert str(log) in said["job 1:"].what
+    assert "{foo} is not known" in said["job 4:"].what
+
+
+@pytest.mark.parametrize("content", [b"no journal at all", b"SQLite format 3\0" + b"\xff" * 5000])
+def test_without_a_daemon_a_broken_journal_is_an_error_and_left_as_it_is(
+    tmp_path: Path, content: bytes
+) -> None:
+    (tmp_path / "state").mkdir(mode=0o700)
+    file = tmp_path / "state" / "journal.sqlite"
+    file.write_bytes(content)
+    assert seen(of_place(place(tmp_path)), "the journal can't be read") == [ERROR]
+    assert file.read_bytes() == content
+    assert [each.name for each in file.parent.iterdir()] == [file.name]

@@ -1,0 +1,101 @@
+"""The state directory: refused where locks don't hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slaqd.daemon import state as room
+from slaqd.daemon.state import network_file_system, refuse_network, state
+from slaqd.errors import AlreadyRunning, StateError
+
+LOCAL = """\
+22 27 0:21 / /proc rw,relatime - proc proc rw
+27 1 254:0 / / rw,relatime - ext4 /dev/vda rw,discard
+28 27 0:25 / /tmp rw,nosuid - tmpfs tmpfs rw,size=4k
+29 27 0:30 / /var/lib rw shared:5 - xfs /dev/vdb rw
+"""
+
+
+def mounted(point: str, kind: str) -> str:
+    return f"{LOCAL}40 27 0:50 / {point} rw,relatime shared:7 master:2 - {kind} server:/export rw,vers=4.2\n"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "nfs", "nfs4", "lustre", "cifs", "smb3", "fuse.sshfs", "gpfs", "beegfs", "9p", "ceph",
+        "fuse.glusterfs", "virtiofs", "afs", "fuse.juicefs", "fuse.rclone", "pvfs2", "panfs", "wekafs",
+        "fuse.ceph-fuse", "gfs2",
+    ],
+)  # fmt: skip
+def test_a_network_file_system_is_known_by_its_type(kind: str) -> None:
+    assert network_file_system(mounted("/home", kind), "/home/ada/.local/state/slaqd") == kind
+    assert network_file_system(mounted("/home", kind), "/homes/ada") is None
+    assert network_file_system(mounted("/home", kind), "/var/lib/slaqd") is None
+
+
+@pytest.mark.parametrize(
+    "kind", ["ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "fuse.fuse-overlayfs", "fuse.bindfs", "f2fs"]
+)
+def test_a_local_file_system_is_none(kind: str) -> None:
+    assert network_file_system(mounted("/home", kind), "/home/ada/state") is None
+
+
+def test_the_innermost_mount_decides() -> None:
+    mounts = mounted("/home", "nfs4") + "41 40 8:1 / /home/ada/scratch rw - ext4 /dev/sda1 rw\n"
+    assert network_file_system(mounts, "/home/ada/scratch/state") is None
+    assert network_file_system(mounts, "/home/ada/scratch2/state") == "nfs4"
+    assert network_file_system(mounts, "/home") == "nfs4"
+
+
+def test_of_mounts_on_one_point_the_last_covers_the_others() -> None:
+    assert network_file_system(mounted("/tmp", "nfs"), "/tmp/state") == "nfs"  # noqa: S108 - a text, no file
+    over = mounted("/data", "nfs") + "42 40 0:9 / /data rw - tmpfs tmpfs rw\n"
+    assert network_file_system(over, "/data/state") is None
+
+
+def test_a_root_on_the_network_counts_and_odd_lines_dont() -> None:
+    mounts = "1 0 0:9 / / rw - nfs4 server:/root rw\nrubbish\n\n5 - \n7 1 0:4 / /run rw - tmpfs tmpfs rw\n"
+    assert network_file_system(mounts, "/var/lib/slaqd") == "nfs4"
+    assert network_file_system(mounts, "/run/slaqd") is None
+    assert network_file_system("", "/var/lib/slaqd") is None
+
+
+def test_blanks_in_a_mount_point_are_read() -> None:
+    mounts = mounted("/mnt/my\\040disk\\134x", "cifs")
+    assert network_file_system(mounts, "/mnt/my disk\\x/state") == "cifs"
+
+
+def test_a_state_on_the_network_is_refused_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(LOCAL + f"40 27 0:50 / {tmp_path.resolve()} rw - nfs4 server:/x rw\n", encoding="utf-8")
+    monkeypatch.setattr(room, "_MOUNTS", mounts)
+    with (
+        pytest.raises(
+            StateError, match=r"network file system \(nfs4\); name a directory on a disk of this machine"
+        ),
+        state(tmp_path / "a" / "state"),
+    ):
+        pass
+    assert not (tmp_path / "a").exists()
+    link = tmp_path.parent / f"{tmp_path.name}-link"
+    link.symlink_to(tmp_path)
+    with pytest.raises(StateError, match="nfs4"):
+        refuse_network(link / "state")
+    link.unlink()
+
+
+def test_a_state_here_is_held_by_one_at_a_time(tmp_path: Path) -> None:
+    with state(tmp_path / "state"):
+        with (
+            pytest.raises(AlreadyRunning, match=r"held by another slaqd \(pid \d+\)"),
+            state(tmp_path / "state"),
+        ):
+            pass
+        assert (tmp_path / "state" / "lock").exists()
+    with state(tmp_path / "state"):
+        pass
