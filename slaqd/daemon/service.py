@@ -78,8 +78,7 @@ def serve(config: Config, *, once: bool = False, again: Callable[[], Config] | N
     """Run the daemon until SIGTERM or SIGINT; with ``once``, for a single cycle.
 
     On SIGHUP the configuration is read anew, by ``again``. A graceful stop gives every
-    job free CPU again. Raises `SlaqdError` where the
-    daemon can't start.
+    job free CPU again. Raises `SlaqdError` where the daemon can't start.
     """
     check_config(config)
     clock = SystemClock()
