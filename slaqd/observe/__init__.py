@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from slaqd.observe.curve import MAX_POINTS, History
-from slaqd.observe.log import Log, read_log
+from slaqd.observe.log import Log
 from slaqd.observe.reader import DirectReader, FileId, Reader, SourceMissing
 from slaqd.observe.tail import Lines, Tail
+from slaqd.observe.whole import read_log
 
 __all__ = [
     "MAX_POINTS",

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from slaqd.types import Curve, Health
 
 MAX_POINTS = 10_000
-"""Points kept. Beyond it every second one of the older half is thinned out."""
+"""Points kept, unless a `History` is told otherwise. Beyond it every second one of the older half goes."""
 LARGEST = 1e150
 """A loss beyond this counts as infinite: its square would not fit a float."""
 LARGEST_STEP = 2.0**53
@@ -23,10 +23,13 @@ class History:
     step go; of equal steps the last one counts. Beside each point stand the count,
     the lowest loss and the largest change up to it, thinned-out points included, so
     that nothing has to be looked at again when points go. Every call costs a
-    constant time, averaged over the calls.
+    constant time, averaged over the calls. At most ``most`` points are kept, and never
+    fewer than the newest half of that.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MAX_POINTS) -> None:
+        self._most = most
+        self._lent = False
         self.steps = array("d")
         self.losses = array("d")
         self.seconds = array("d")
@@ -42,6 +45,7 @@ class History:
     def add(self, step: float, loss: float, second: float) -> None:
         """Append a point. ``loss`` is finite; ``second`` may be NaN."""
         self.roll_back(step)
+        self._take_back()
         if not self.steps:
             self.first = loss
             count, lowest, change = 1.0, loss, 0.0
@@ -55,7 +59,7 @@ class History:
         self._counts.append(count)
         self._lowest.append(lowest)
         self._changes.append(change)
-        if len(self.steps) > MAX_POINTS:
+        if len(self.steps) > self._most:
             self._thin()
 
     def roll_back(self, step: float) -> bool:
@@ -63,6 +67,7 @@ class History:
         if not self.steps or step > self.steps[-1]:
             return False
         fell = step < self.steps[-1]
+        self._take_back()
         keep = bisect_left(self.steps, step)
         for values in self._all():
             del values[keep:]
@@ -70,6 +75,7 @@ class History:
 
     def clear(self) -> None:
         """Forget everything."""
+        self._take_back()
         for values in self._all():
             del values[:]
 
@@ -78,13 +84,14 @@ class History:
         self.seconds = array("d", [math.nan]) * len(self.steps)
 
     def curve(self, health: Health, path: str, note: str) -> Curve:
-        """Give a copy out, which later points don't change."""
+        """Give the points out. Later ones don't change them: the next change is made on a copy."""
         if not self.steps:
             return Curve(health=health, path=path, note=note)
+        self._lent = True
         return Curve(
-            steps=self.steps[:],
-            losses=self.losses[:],
-            seconds=self.seconds[:],
+            steps=self.steps,
+            losses=self.losses,
+            seconds=self.seconds,
             count=int(self._counts[-1]),
             first=self.first,
             lowest=self._lowest[-1],
@@ -93,6 +100,12 @@ class History:
             path=path,
             note=note,
         )
+
+    def _take_back(self) -> None:
+        """Leave what a curve shows to that curve, and go on with a copy."""
+        if self._lent:
+            self.steps, self.losses, self.seconds = self.steps[:], self.losses[:], self.seconds[:]
+            self._lent = False
 
     def _all(self) -> tuple[array[float], ...]:
         """List the columns."""
@@ -109,12 +122,12 @@ class Counter:
     """Turns a count that starts again in every epoch into one that goes on.
 
     Old mmcv logs and many loops of one's own write ``epoch`` and ``iter``, the second
-    from 1 in each epoch: no restart, though it falls.
+    from 1 in each epoch: no restart, though it falls. The last ``most`` epochs are
+    remembered; a job that goes back further than that counts from its own number.
     """
 
-    MOST = 10_000
-
-    def __init__(self) -> None:
+    def __init__(self, most: int = MAX_POINTS) -> None:
+        self._most = most
         self._epoch = -math.inf
         self._raw = -math.inf
         self._step = 0.0
@@ -127,7 +140,7 @@ class Counter:
         if epoch < self._epoch:
             self._bases = [base for base in self._bases if base[0] <= epoch]
         elif epoch > self._epoch and raw <= self._raw:
-            del self._bases[: -self.MOST]
+            del self._bases[: -self._most]
             self._bases.append((epoch, self._step + (1 if raw <= 0 else 0)))
         self._epoch, self._raw = epoch, raw
         self._step = raw + (self._bases[-1][1] if self._bases else 0.0)

@@ -6,14 +6,19 @@ names are equally good, the user is asked for ``key=``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
 
-from slaqd.observe.formats import Row, number
-from slaqd.observe.names import CLOCKS, EPOCHS, STEPS, last_part
+from slaqd.observe.formats import LONGEST_NAME, Row, number
+from slaqd.observe.names import CLOCKS, EPOCHS, STEPS, gain_rank, last_part, loss_rank, matches
+from slaqd.types import Better, Tag
 
 MOST_NAMES = 4096
 """Names of columns that are remembered for one log; more are not looked at."""
+MOST_BYTES = 64 * 1024
+"""Bytes of all those names together: as many as the longest line has."""
 
 Rank = Callable[[str], int | None]
 """How good a column's name is, the lower the better; None: not it at all."""
@@ -29,9 +34,11 @@ class Columns:
     """
 
     def __init__(self, rank: Rank) -> None:
-        self._rank = lru_cache(MOST_NAMES)(rank)
+        self._rank = rank
+        self._ranks: dict[str, int | None] = {}
         self._seen: set[str] = set()
         self._seen_beside: set[str] = set()
+        self._bytes = 0
         self._best: int | None = None
         self.candidates: list[str] = []
         self.numeric: list[str] = []
@@ -43,6 +50,27 @@ class Columns:
     def loss(self) -> str | None:
         """The column that is the loss, if exactly one is best."""
         return self.candidates[0] if len(self.candidates) == 1 else None
+
+    def remembered(self, names: Iterable[str]) -> list[str]:
+        """Give those of these names that are remembered, as the very texts that are."""
+        own = {name: name for name in (*self._seen, *self._seen_beside)}
+        return [own[name] for name in names if name in own]
+
+    def __getstate__(self) -> dict[str, object]:
+        """Give what a pickle holds: each name once, and lists of numbers of names."""
+        state = self.__dict__ | {"_ranks": {}}
+        names = list(self._seen | self._seen_beside)
+        places = {name: place for place, name in enumerate(names)}
+        for attribute in _LISTS:
+            state[attribute] = array("H", map(places.__getitem__, state[attribute])).tobytes()
+        return state | {"names": names}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take up what a pickle held."""
+        names = state.pop("names")
+        for attribute, kind in _LISTS.items():
+            state[attribute] = kind(names[place] for place in array("H", state[attribute]))
+        self.__dict__.update(state)
 
     def look(self, rows: Sequence[Row]) -> None:
         """Take in new rows."""
@@ -61,14 +89,35 @@ class Columns:
             if name in self._seen or value is None or value == "":
                 continue
             is_number = number(value) is not None
-            rank = self._rank(name)
-            if (rank is not None and not is_number) or len(self._seen) >= MOST_NAMES:
+            rank = self._ranked(name)
+            if (rank is not None and not is_number) or not self._remember(name, self._seen):
                 continue
-            self._seen.add(name)
-            if is_number and len(self.numeric) < MOST_NAMES:
+            if is_number:
                 self.numeric.append(name)
             if rank is not None:
                 self._weigh(name, rank)
+
+    def _ranked(self, name: str) -> int | None:
+        """Rank a name. It is asked for again in each row while there is no number under it."""
+        if name not in self._ranks:
+            if len(self._ranks) >= MOST_NAMES:
+                self._ranks.clear()
+            self._ranks[name] = self._rank(name)
+        return self._ranks[name]
+
+    def _remember(self, name: str, among: set[str]) -> bool:
+        """Note a name. False where there is no room for it."""
+        if len(among) >= MOST_NAMES:
+            return False
+        if name not in self._seen and name not in self._seen_beside:
+            length = (
+                len(name.encode("utf-8", "surrogatepass")) if len(name) <= LONGEST_NAME else MOST_BYTES + 1
+            )
+            if self._bytes + length > MOST_BYTES:
+                return False
+            self._bytes += length
+        among.add(name)
+        return True
 
     def _weigh(self, name: str, rank: int) -> None:
         """Keep the best names."""
@@ -91,8 +140,7 @@ class Columns:
             for name, value in row.items():
                 if name in self._seen_beside or value is None or value == "":
                     continue
-                if len(self._seen_beside) < MOST_NAMES:
-                    self._seen_beside.add(name)
+                if self._remember(name, self._seen_beside):
                     self._place(name, value)
 
     def _place(self, name: str, value: object) -> None:
@@ -105,3 +153,20 @@ class Columns:
                 self.step = name
         elif last in CLOCKS and name != self.loss:
             self.clocks = sorted({*self.clocks, name}, key=lambda each: CLOCKS.index(last_part(each)))
+
+
+_LISTS: dict[str, type[set[str] | list[str]]] = {
+    "_seen": set,
+    "_seen_beside": set,
+    "candidates": list,
+    "numeric": list,
+    "clocks": list,
+}
+"""The attributes of `Columns` that hold names."""
+
+
+def ranking(tag: Tag) -> Rank:
+    """Choose how names are ranked: by the tag's key, or by what is meant to rise or to fall."""
+    if tag.key is not None:
+        return partial(matches, tag.key)
+    return gain_rank if tag.better is Better.HIGHER else loss_rank

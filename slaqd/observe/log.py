@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from contextlib import suppress
-from functools import partial
-from glob import escape, has_magic
+from glob import has_magic
 
 from slaqd.errors import SourceRefused
-from slaqd.observe.curve import LARGEST, LARGEST_STEP, Counter, History
-from slaqd.observe.detect import Columns
+from slaqd.observe.curve import LARGEST, LARGEST_STEP, MAX_POINTS, Counter, History
+from slaqd.observe.detect import Columns, ranking
 from slaqd.observe.formats import FORMATS, BadLine, Format, Row, is_known, number, recognise
 from slaqd.observe.formats.table import could_be_header
-from slaqd.observe.names import gain_rank, loss_rank, matches
+from slaqd.observe.newest import Newest
 from slaqd.observe.reader import DirectReader, Reader, SourceMissing, show
 from slaqd.observe.tail import Lines, Tail
 from slaqd.observe.when import Stamps
@@ -28,6 +26,10 @@ EXCERPT = 60
 """Characters of a bad line that a note shows."""
 MOST_SHOWN = 12
 """Names that a note lists."""
+MOST_CLOCKS = 16
+"""Time columns that are tried in one log; one that has had more that were no clocks has none."""
+FIRST_LINE = 4096
+"""Characters of the first line that a pickle takes along once another line has followed it."""
 
 _MISSING_VALUE = ("", None)
 _CONTROL = re.compile(rb"[\0-\x07\x0e-\x1a\x1c-\x1f]")
@@ -46,9 +48,15 @@ class Log:
         Its ``key``, ``format`` and ``better`` are used.
     reader : Reader
         How the file is reached.
+    keep : int
+        Points kept at most; of twice as many epochs it is known where they began.
 
     Notes
     -----
+    A log can be pickled between two polls, for as long as its reader can be; the
+    curve comes out the same. What a pickle holds is bounded whatever the file holds:
+    256 KiB with ``keep`` at 256, some 10 to 20 KiB for usual logs.
+
     Seconds are the log's own where it has a clock: since 1970 or since the start,
     only differences mean anything, and they may go back where that clock did. A log
     without one has the wall time of the poll that first saw a point appended, and
@@ -56,17 +64,18 @@ class Log:
     numbered from 1, again in each file.
     """
 
-    def __init__(self, path: str, tag: Tag, reader: Reader | None = None) -> None:
+    def __init__(self, path: str, tag: Tag, reader: Reader | None = None, *, keep: int = MAX_POINTS) -> None:
         self._pattern = path
         self._tag = tag
         self._reader: Reader = reader or DirectReader()
-        self._history = History()
+        self._history = History(keep)
+        self._most_epochs = min(2 * keep, MAX_POINTS)
         self._sign = -1.0 if tag.better is Better.HIGHER else 1.0
-        self._left: set[str] = set()
+        self._newest = Newest(path, self._reader)
         self._misses = 0
         self._live = False
         self._curve = Curve(path=path)
-        self._choice: tuple[tuple[str, ...], str | None] = ((), None)
+        self._choice: tuple[str | None, str | None] = (None, None)
         self._stamps: dict[str, Stamps] = {}
         self._distrusted: set[str] = set()
         self._open(path)
@@ -79,9 +88,12 @@ class Log:
         """
         try:
             self._follow()
+            looks = self._tail.looks
             changed = self._read(now_wall)
         except SourceRefused as error:
             return self._refused(error)
+        if self._tail.looks == looks and not self._misses:
+            return self._curve
         self._misses = 0
         health, note = self._verdict()
         if changed or (health, note) != (self._curve.health, self._curve.note):
@@ -93,6 +105,11 @@ class Log:
         """True while the log holds more than one poll reads; the next one goes on."""
         return self._tail.behind
 
+    @property
+    def unsettled(self) -> bool:
+        """True while another poll may tell more of an unchanged file: see `behind` and `PATIENCE`."""
+        return self.behind or 0 < self._misses < PATIENCE
+
     def describe(self) -> str:
         """Tell in a line how the log is read: format and columns."""
         if self._format is None or self._columns.loss is None:
@@ -102,6 +119,16 @@ class Log:
         timed = f"clock {_quoted(clock)}" if clock else "no clock"
         return f"{self._format.name}: loss {_quoted(self._columns.loss)}, {counted}, {timed}"
 
+    def __getstate__(self) -> dict[str, object]:
+        """Give what a pickle holds: of the last row only which columns had a value."""
+        state = self.__dict__.copy()
+        said = (name for name, value in self._last_row.items() if value not in _MISSING_VALUE)
+        state["_last_row"] = dict.fromkeys(self._columns.remembered(said), True)
+        if self._first_line is not None:
+            place, text = self._first_line
+            state["_first_line"] = (place, self._previous if text == self._previous else text[:FIRST_LINE])
+        return state
+
     def _open(self, path: str) -> None:
         """Go over to a file."""
         self._tail = Tail(path, self._reader)
@@ -110,14 +137,14 @@ class Log:
 
     def _begin(self) -> None:
         """Stand before the first line of a file, with the points of those before it."""
-        self._columns = Columns(_rank(self._tag))
+        self._columns = Columns(ranking(self._tag))
         self._format: Format | None = None
         self._previous: str | None = None
         self._first_line: tuple[int, str] | None = None
         self._bad = 0
         self._first_bad = ""
         self._number = 0
-        self._counter = Counter()
+        self._counter = Counter(self._most_epochs)
         self._last_row: Row = {}
         self._odd = 0
         self._nulls = 0
@@ -130,29 +157,16 @@ class Log:
         """Go over to the newest file that the glob matches."""
         if not has_magic(self._pattern):
             return
-        newest = self._newest()
+        newest = self._newest.find()
         if newest is None:
             if self._tail.path == self._pattern:
                 message = f"{show(self._pattern)}: no file matches yet"
                 raise SourceMissing(message)
         elif newest != self._tail.path:
             if self._tail.path != self._pattern:
-                self._left.add(self._tail.path)
+                self._newest.leave(self._tail.path)
                 self._live = False
             self._open(newest)
-
-    def _newest(self) -> str | None:
-        """Find the youngest regular file that was not left before; on equal times the last by name."""
-        youngest: tuple[int, str] | None = None
-        for path in self._reader.glob(self._pattern):
-            if path in self._left:
-                continue
-            try:
-                candidate = (self._reader.stat(path).mtime_ns, path)
-            except SourceRefused:
-                continue
-            youngest = max(youngest or candidate, candidate)
-        return youngest[1] if youngest else None
 
     def _read(self, now: float) -> bool:
         """Take in the new lines. True if there were any."""
@@ -175,8 +189,8 @@ class Log:
         """
         parsed = self._parse(lines)
         self._columns.look([row for _, row in parsed])
-        choice = (tuple(self._columns.candidates), self._columns.step)
-        if choice[0] and choice != self._choice:
+        choice = (self._columns.loss, self._columns.step)
+        if self._columns.candidates and choice != self._choice:
             self._history.clear()
             self._choice = choice
         if self._columns.loss is not None:
@@ -212,10 +226,13 @@ class Log:
         if name is not None and not is_known(name):
             return False
         self._format = recognise(self._previous, text, key=self._tag.key, name=name)
+        if self._format is not None:
+            self._first_line = self._previous = None
+            return True
         comment = text.startswith("#")
         if not comment or self._previous is None or self._previous.startswith("#"):
             self._previous = text
-        return self._format is not None
+        return False
 
     def _is_bad(self, place: int, why: str, text: str) -> None:
         """Count a line that can't be read, and keep the first one's place for the user."""
@@ -253,7 +270,10 @@ class Log:
 
     def _says_nothing_else(self, row: Row) -> bool:
         """Tell whether a row without a loss is no row of another kind, such as a validation's."""
-        return all(value is None or self._last_row.get(name) is not None for name, value in row.items())
+        return all(
+            value in _MISSING_VALUE or self._last_row.get(name) not in _MISSING_VALUE
+            for name, value in row.items()
+        )
 
     def _is_odd(self, place: int, what: str) -> None:
         """Note that the loss is no number just now."""
@@ -275,7 +295,10 @@ class Log:
 
     def _clock(self) -> str | None:
         """Tell the best time column that has not been found out."""
-        return next((name for name in self._columns.clocks if name not in self._distrusted), None)
+        for name in self._columns.clocks:
+            if name not in self._distrusted and (name in self._stamps or len(self._stamps) < MOST_CLOCKS):
+                return name
+        return None
 
     def _second(self, row: Row, now: float, *, again: bool) -> float:
         """Tell when a row was written; ``again`` says that the job started again before it."""
@@ -363,29 +386,6 @@ class Log:
             f"{tail.leapt} bytes in the middle left out" if tail.leapt else "",
             f"{tail.offset} of {tail.size} bytes read so far" if tail.behind else "",
         )
-
-
-def read_log(path: str, tag: Tag | None = None, reader: Reader | None = None) -> Curve:
-    """Read a log from end to end, once. Seconds are NaN where the log has no clock.
-
-    A file that is there is meant, whatever its name looks like; only else is ``path`` a glob.
-    """
-    reader = reader or DirectReader()
-    with suppress(SourceRefused):
-        reader.stat(path)
-        path = escape(path)
-    log = Log(path, tag or Tag(), reader)
-    curve = log.poll(math.nan)
-    while log.behind and curve.health not in {Health.MISSING, Health.UNREADABLE}:
-        curve = log.poll(math.nan)
-    return curve
-
-
-def _rank(tag: Tag) -> partial[int | None]:
-    """Choose how names are ranked: by the tag's key, or by what is meant to rise or to fall."""
-    if tag.key is not None:
-        return partial(matches, tag.key)
-    return partial(gain_rank if tag.better is Better.HIGHER else loss_rank)
 
 
 def _quoted(text: str) -> str:

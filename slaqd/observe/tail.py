@@ -41,13 +41,15 @@ class Tail:
     written anew: reading then starts at 0. A file that was replaced by a longer copy
     of itself is the same one. ``behind`` says that the last poll left something
     unread, ``half`` is the beginning of the line that was not whole. ``long_lines``,
-    ``nul_lines`` and ``leapt`` (bytes) count what was skipped in this generation.
+    ``nul_lines`` and ``leapt`` (bytes) count what was skipped in this generation,
+    ``looks`` the polls that found anything changed.
     """
 
     def __init__(self, path: str, reader: Reader) -> None:
         self.path = path
         self.generation = 0
         self.behind = False
+        self.looks = 0
         self._reader = reader
         self._status: FileId | None = None
         self._start()
@@ -78,6 +80,7 @@ class Tail:
         status = self._reader.stat(self.path)
         if status == self._status and not self.behind:
             return
+        self.looks += 1
         if not self._same_as_before(status.size):
             self.generation += 1
             self._start()

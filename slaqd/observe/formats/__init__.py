@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from slaqd.observe.formats import jsonl, table
-from slaqd.observe.formats.base import BadLine, Claim, Format, Row
+from slaqd.observe.formats.base import LONGEST_NAME, BadLine, Claim, Format, Row
 from slaqd.observe.formats.number import number
 
 FORMATS: Mapping[str, Claim] = {"jsonl": jsonl.claim, "csv": table.claim}
@@ -33,4 +33,15 @@ def is_known(name: str) -> bool:
     return ALIASES.get(name, name) in FORMATS
 
 
-__all__ = ["ALIASES", "FORMATS", "BadLine", "Claim", "Format", "Row", "is_known", "number", "recognise"]
+__all__ = [
+    "ALIASES",
+    "FORMATS",
+    "LONGEST_NAME",
+    "BadLine",
+    "Claim",
+    "Format",
+    "Row",
+    "is_known",
+    "number",
+    "recognise",
+]

@@ -7,6 +7,9 @@ from typing import Protocol
 
 from slaqd.errors import SlaqdError
 
+LONGEST_NAME = 512
+"""Characters of the longest name of a column that is looked at."""
+
 Row = Mapping[str, object]
 """One line's values by name, as written: text, numbers, None where the log says null."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from slaqd.observe.formats.base import BadLine, Row
+from slaqd.observe.formats.base import LONGEST_NAME, BadLine, Row
 
 DEEPEST = 8
 """Levels of nested objects that are looked into."""
@@ -65,9 +65,12 @@ def _flat(values: dict[str, Any]) -> dict[str, object]:
 
 
 def _join(values: dict[str, Any], prefix: str, depth: int, into: dict[str, object]) -> None:
-    """Put the leaves of ``values`` into ``into``."""
+    """Put the leaves of ``values`` into ``into``.
+
+    Long prefixes are left out: a line's worth of leaves below a line's worth of prefix would fill the memory.
+    """
     for name, value in values.items():
         if value.__class__ is not dict:
             into[prefix + name] = value
-        elif depth > 1:
+        elif depth > 1 and len(prefix) + len(name) < LONGEST_NAME:
             _join(value, f"{prefix}{name}.", depth - 1, into)

@@ -7,6 +7,7 @@ middle after a resume (with more columns than before), rows of another length.
 from __future__ import annotations
 
 import csv
+import zlib
 
 from slaqd.observe.formats.base import BadLine, Row
 from slaqd.observe.formats.number import number
@@ -14,6 +15,9 @@ from slaqd.observe.names import known, matches
 
 DELIMITERS = "\t;,"
 """In this order: a tab in a header is never part of a name, a comma may be."""
+
+PLAIN = 4096
+"""Names up to this length together are pickled as they are."""
 
 
 class Table:
@@ -24,6 +28,16 @@ class Table:
     def __init__(self, header: str) -> None:
         self._delimiter = next((mark for mark in DELIMITERS if mark in header), ",")
         self._take(_cells(header.lstrip("# "), self._delimiter))
+
+    def __getstate__(self) -> tuple[str, list[str] | bytes]:
+        """Give what a pickle holds; a line of bytes that are no text would be three times as long."""
+        text = "\n".join(self._names)
+        return self._delimiter, self._names if len(text) <= PLAIN else zlib.compress(text.encode(), 1)
+
+    def __setstate__(self, state: tuple[str, list[str] | bytes]) -> None:
+        """Take up what a pickle held."""
+        self._delimiter, names = state
+        self._take(names if isinstance(names, list) else zlib.decompress(names).decode().split("\n"))
 
     def _take(self, names: list[str]) -> None:
         """Make this the header from now on."""

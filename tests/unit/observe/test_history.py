@@ -65,6 +65,27 @@ def test_thinning_keeps_the_ends_and_what_is_said_of_the_whole() -> None:
     assert list(found.steps[-recent:]) == [float(step) for step in range(total - recent, total)]
 
 
+def test_a_history_that_keeps_few_keeps_its_newest_half_whole() -> None:
+    history = History(most=100)
+    for step in range(1000):
+        history.add(step, 1 / (step + 1), step)
+        assert len(history) <= 100
+    found = curve(history)
+    assert list(found.steps[-50:]) == [float(step) for step in range(950, 1000)]
+    assert (found.steps[0], found.count, found.first, found.lowest) == (0, 1000, 1.0, 1 / 1000)
+
+
+def test_curves_given_out_share_their_points_until_there_are_new_ones() -> None:
+    history = of((1, 5), (2, 4))
+    first, second = curve(history), curve(history)
+    assert first.steps is second.steps
+    history.add(3, 3, 0)
+    history.forget_seconds()
+    history.clear()
+    assert (list(first.steps), list(first.losses)) == ([1, 2], [5, 4])
+    assert math.isnan(first.seconds[0])
+
+
 def test_a_roll_back_into_the_thinned_part_keeps_count_within_the_thinning() -> None:
     history = History()
     for step in range(2 * MAX_POINTS):
@@ -91,6 +112,15 @@ def test_a_restart_in_an_earlier_epoch_falls_back_to_that_epochs_steps() -> None
     assert counter.step(1, 2) == 3
     assert counter.step(2, None) == 4
     assert counter.step(1, 1) == 1
+
+
+def test_of_many_epochs_the_last_ones_are_remembered() -> None:
+    counter = Counter(most=3)
+    for epoch in range(1, 9):
+        for raw in (1, 2):
+            counter.step(raw, epoch)
+    assert counter.step(2, 6) == 12
+    assert counter.step(2, 1) == 2
 
 
 def test_a_count_that_never_starts_again_is_left_alone() -> None:
