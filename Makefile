@@ -31,7 +31,7 @@ demo: install  ## real trainings on this machine, fair share against SLAQ (SEED=
 packages:
 	@sh tools/packages.sh
 
-test: install packages check  ## everything that must hold, real services included
+test: install packages check coverage  ## everything that must hold, real services included
 	$(BIN)/python -m pytest -m "not soak" $(ARGS)
 
 check: install  ## linters and types alone
@@ -41,13 +41,22 @@ check: install  ## linters and types alone
 	$(BIN)/lint-imports
 	$(BIN)/codespell
 
+# The tests beside each room, without those of damage by the hundred, which no branch needs.
+coverage: install  ## fails where a branch of predict, allocate or act has no test
+	$(BIN)/python -m coverage run -m pytest -q -m "not soak" -k "not flipped_bit and not no_table_grows" \
+	  tests/unit/predict tests/unit/allocate tests/unit/act
+	$(BIN)/python -m coverage report
+
+mutation: install  ## fails where too many changes to predict, allocate or act go unnoticed (an hour)
+	@sh tools/mutation.sh $(BIN)
+
 bench: install  ## times and ratios; fails past a figure that was promised
 	$(BIN)/python -m benchmarks
 
 bench-demo: install  ## what SLAQ gains in the demo, seed by seed (SEEDS="1 2 3")
 	$(BIN)/python -m benchmarks.demo $(SEEDS)
 
-soak: install packages  ## the long runs
+soak: install packages mutation  ## the long runs
 	$(BIN)/python -m pytest -m soak --timeout=7200 $(ARGS)
 
 lock:  ## renew requirements.lock (needs uv)
@@ -56,6 +65,6 @@ lock:  ## renew requirements.lock (needs uv)
 	  pyproject.toml -o requirements.lock
 
 clean:  ## remove .venv and what was built
-	rm -rf $(VENV) dist .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) dist mutants .coverage .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
-.PHONY: help install demo packages test check bench bench-demo soak lock clean
+.PHONY: help install demo packages test check coverage mutation bench bench-demo soak lock clean

@@ -14,13 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from slaqd.clock import Clock
 from slaqd.errors import ConfigError
 from slaqd.types import Action, Finding, JobKey, Lever, Outcome, Owner, Snapshot, Struct, Tag
 
 GROUP = "slaqd.adapters"
+HANDS = "slaqd.hands"
+
+T = TypeVar("T")
 
 
 class Registration(Struct, frozen=True):
@@ -67,7 +70,7 @@ class Store(Protocol):
     """The core's durable record, as far as adapters may use it.
 
     Notes are small strings per job: a lever's steps and the values that were there
-    before slaqd changed them. `note` returns when the note is on disk.
+    before slaqd changed them. `note` and `note_all` return when it is on disk.
     """
 
     def registrations(self) -> Sequence[Registration]:
@@ -78,8 +81,16 @@ class Store(Protocol):
         """Keep a note, replacing one of the same name."""
         ...
 
+    def note_all(self, notes: Sequence[tuple[JobKey, str, str]]) -> None:
+        """Keep many notes, each as key, name and value: all of them, or none."""
+        ...
+
     def notes(self, key: JobKey) -> Mapping[str, str]:
         """Give all notes of a job."""
+        ...
+
+    def all_notes(self) -> Mapping[JobKey, Mapping[str, str]]:
+        """Give all notes of all jobs; a job without any may be missing."""
         ...
 
     def forget(self, key: JobKey) -> None:
@@ -88,10 +99,57 @@ class Store(Protocol):
 
 
 class AsUser(Protocol):
-    """Acts in a user's name; the agent stands behind it where there are several users."""
+    """Acts in users' names: the agent where there is one, else this process as itself.
 
-    def uid(self) -> int:
-        """Tell which user this process can act as without help."""
+    Paths are absolute; ``root`` is the directory that the job's tree begins at. No
+    symbolic link below it is followed, and nothing that belongs to somebody else is
+    read or replaced. The agent deals with two names alone: it writes ``target.json``,
+    and reads that and ``ack.json``. Methods raise `OSError` where the system says no, in words that
+    fit its user, and `slaqd.errors.AgentUnavailable` where the agent doesn't answer.
+    """
+
+    @property
+    def agent(self) -> bool:
+        """Tell whether an agent acts: then adapters change nothing of users' themselves, but ask `hands`."""
+        ...
+
+    def put(self, uid: int, root: str, path: str, text: bytes) -> None:
+        """Replace a small file of a user's as a whole: written, synced, renamed."""
+        ...
+
+    def get(self, uid: int, root: str, path: str) -> bytes | None:
+        """Read a small file of a user's; None where there is none."""
+        ...
+
+    def hands(self, request: Struct, kind: type[T]) -> T:
+        """Have the adapter's own hands do something with the agent's rights; see `Hands`."""
+        ...
+
+
+class Hands(Protocol):
+    """What an adapter needs done with the agent's rights: a closed list of verbs of its own.
+
+    Named by an entry point in the group ``slaqd.hands``, made with the adapter's own
+    section of the configuration and the least uid whose processes may be touched. It
+    runs inside the agent: as root, without any capability that helps but SETUID and
+    SETGID. What slaqd asks for is not to be trusted further than it is checked here.
+    """
+
+    Request: Any
+    """A union of tagged structs: all that can be asked."""
+
+    def do(self, request: Any) -> object:  # noqa: ANN401 - one of its own Request types, unknown here
+        """Do it and give what msgspec can encode. OSError where it is refused."""
+        ...
+
+
+class MakeHands(Protocol):
+    """The function behind an entry point in ``slaqd.hands``."""
+
+    Config: type[Struct]
+
+    def __call__(self, config: Any, least_uid: int) -> Hands:  # noqa: ANN401 - the adapter's own Config type
+        """Make the hands."""
         ...
 
 
@@ -154,24 +212,20 @@ def load(name: str, found: Callable[..., Sequence[EntryPoint]] | None = None) ->
         No adapter or more than one has the name, or it can't be imported.
 
     """
-    listed = list((found or _installed)())
-    named = [point for point in listed if point.name == name]
-    if not named:
-        known = ", ".join(sorted({point.name for point in listed})) or "none"
-        msg = f"no adapter is called {name!r}; installed: {known}"
-        raise ConfigError(msg)
-    if len(named) > 1:
-        msg = (
-            f"{len(named)} adapters are called {name!r}: "
-            + ", ".join(p.value for p in named)
-            + "; uninstall all but one"
-        )
-        raise ConfigError(msg)
-    try:
-        return cast("Create", named[0].load())
-    except (ImportError, AttributeError) as error:
-        msg = f"adapter {name!r} ({named[0].value}) can't be loaded: {error}"
-        raise ConfigError(msg) from error
+    return cast("Create", _load("adapter", "adapters", name, found or _installed))
+
+
+def load_hands(name: str, found: Callable[..., Sequence[EntryPoint]] | None = None) -> MakeHands | None:
+    """Import the hands of the adapter of that name; None where it has none.
+
+    Raises
+    ------
+    ConfigError
+        More than one pair of hands has the name, or they can't be imported.
+
+    """
+    named = [point for point in (found or _installed_hands)() if point.name == name]
+    return cast("MakeHands", _load("pair of hands", "pairs of hands", name, lambda: named)) if named else None
 
 
 def installed() -> frozenset[str]:
@@ -179,5 +233,27 @@ def installed() -> frozenset[str]:
     return frozenset(point.name for point in _installed())
 
 
+def _load(one: str, several: str, name: str, found: Callable[..., Sequence[EntryPoint]]) -> object:
+    listed = list(found())
+    named = [point for point in listed if point.name == name]
+    if not named:
+        known = ", ".join(sorted({point.name for point in listed})) or "none"
+        msg = f"no {one} is called {name!r}; installed: {known}"
+        raise ConfigError(msg)
+    if len(named) > 1:
+        values = ", ".join(point.value for point in named)
+        msg = f"{len(named)} {several} are called {name!r}: {values}; uninstall all but one"
+        raise ConfigError(msg)
+    try:
+        return named[0].load()
+    except (ImportError, AttributeError) as error:
+        msg = f"{one} {name!r} ({named[0].value}) can't be loaded: {error}"
+        raise ConfigError(msg) from error
+
+
 def _installed() -> Sequence[EntryPoint]:
     return tuple(entry_points(group=GROUP))
+
+
+def _installed_hands() -> Sequence[EntryPoint]:
+    return tuple(entry_points(group=HANDS))

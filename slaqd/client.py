@@ -89,6 +89,7 @@ class Client:
 
     def _knock(self, request: bytes, deadline: float) -> bytes:
         """Ask until there is an answer. A slaqd with too much to do shuts its door, or says so."""
+        busy = b""
         while True:
             last = time.monotonic() + _KNOCK_S > deadline
             try:
@@ -96,9 +97,14 @@ class Client:
             except (_ClosedError, BlockingIOError):  # the latter: so many knock that not one more fits
                 if last:
                     raise
+            except TimeoutError:
+                if busy:  # it lives, and has said why
+                    return busy
+                raise
             else:
                 if last or not line.startswith(_BUSY):
                     return line
+                busy = line
             time.sleep(_KNOCK_S)
 
     def _once(self, request: bytes, deadline: float) -> bytes:

@@ -24,7 +24,7 @@ class SlaqdSection(Struct, frozen=True):
 
     ``epoch_s`` is both the time between two cycles and the time that the forecast
     looks ahead. ``state_dir`` and ``socket`` have defaults that depend on the user
-    (see `default_places`).
+    (see `default_places`). Members of ``admin_group`` may do what root may.
     """
 
     mode: Mode = Mode.OBSERVE
@@ -32,6 +32,7 @@ class SlaqdSection(Struct, frozen=True):
     epoch_s: Seconds = 3.0
     state_dir: str = ""
     socket: str = ""
+    admin_group: str = ""
 
 
 class PolicySection(Struct, frozen=True):
@@ -62,6 +63,19 @@ class MetricsSection(Struct, frozen=True):
     textfile: str = ""
 
 
+class AgentSection(Struct, frozen=True):
+    """``[agent]``: how users' files are reached where slaqd serves several users.
+
+    ``socket`` is where slaqd asks its agent; empty means that there is none, and slaqd
+    serves the user that it runs as. ``user`` may ask it, beside root; nothing is done
+    for users below ``least_uid``.
+    """
+
+    socket: str = ""
+    user: str = "slaqd"
+    least_uid: Annotated[int, msgspec.Meta(ge=1)] = 1000
+
+
 class Config(Struct, frozen=True):
     """A whole configuration; ``adapter`` holds one raw section per adapter."""
 
@@ -69,6 +83,7 @@ class Config(Struct, frozen=True):
     policy: PolicySection = PolicySection()
     enforce: EnforceSection = EnforceSection()
     metrics: MetricsSection = MetricsSection()
+    agent: AgentSection = AgentSection()
     adapter: Mapping[str, Mapping[str, Any]] = {}
     path: str = ""
     text: str = ""

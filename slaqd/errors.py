@@ -8,6 +8,7 @@ SlaqdError                  every error of ours; its text is meant for people
 │   └── AlreadyRunning      another slaqd holds the state directory (exit 75)
 ├── AdapterError            the resource manager
 │   ├── AdapterUnavailable  no answer: wait, back off, change nothing
+│   │   └── AgentUnavailable slaqd-agent does not answer
 │   └── AdapterRefused      this request never works: don't repeat it
 ├── JobGone                 the job is over: forget it
 └── ControlError            the control socket; carries a code of the wire
@@ -48,6 +49,10 @@ class AdapterError(SlaqdError):
 
 class AdapterUnavailable(AdapterError):
     """The resource manager does not answer."""
+
+
+class AgentUnavailable(AdapterUnavailable):
+    """slaqd-agent does not answer: nobody's log can be read, nobody's quota written."""
 
 
 class AdapterRefused(AdapterError):

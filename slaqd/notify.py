@@ -1,4 +1,4 @@
-"""Tells whoever supervises slaqd how it stands: sd_notify(3), without libsystemd."""
+"""Tells whoever supervises slaqd, or its agent, how it stands: sd_notify(3), without libsystemd."""
 
 from __future__ import annotations
 
@@ -45,6 +45,10 @@ class Notify:
         """
         if self._limit_us:
             self._send(f"WATCHDOG_USEC={self._limit_us + round(epoch_s * 1e6)}")
+
+    def often_s(self, most: float) -> float:
+        """Tell how often, in seconds, to feed it where there are no cycles; ``most`` without a watchdog."""
+        return min(most, self._limit_us / 3e6) if self._limit_us else most
 
     def cycle(self, sentence: str) -> None:
         """Say what a finished cycle came to, and feed the watchdog. Right also where it did nothing."""

@@ -191,7 +191,7 @@ class StatusView(Answer, frozen=True):
 
 
 class EventView(Answer, frozen=True):
-    """One thing that happened; ``before`` and ``units`` count units.
+    """One thing that happened at wall time ``at``; ``before`` and ``units`` count units.
 
     ``what`` is ``registered``, ``planned``, ``observed``, ``ended``, ``paused``, ``resumed``,
     ``started``, ``stopped``, ``set aside``, or the kind of an act (``Admit``, ``Adopt``, ``SetUnits``,

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import signal
 
-# A shell without job control starts what it puts behind it with SIGINT ignored, and
-# children would inherit that: then no Ctrl-C could reach a job under test.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+from hypothesis import settings
+
+# No test asserts a time: the machine may be busy with something else.
+settings.register_profile("slaqd", deadline=None)
+settings.load_profile("slaqd")
+
+# A shell without job control starts what it puts behind it with SIGINT ignored, nohup what
+# it starts with SIGHUP; children would inherit that, and no such signal could reach a job under test.
+for number, usual in {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}.items():
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, usual)

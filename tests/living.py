@@ -222,6 +222,9 @@ class Slaqd:
         return not list(Path("/sys/fs/cgroup").glob(f"cpu*/{self.group}"))
 
 
+Make = Callable[..., Slaqd]
+
+
 def _children(pid: int) -> list[int]:
     with suppress(FileNotFoundError):
         return [

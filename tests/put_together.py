@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -123,3 +123,7 @@ class Daemon:
             return seen.error
         assert isinstance(seen.ok, msgspec.Raw)
         return msgspec.json.decode(seen.ok, type=kind)
+
+
+Make = Callable[..., Daemon]
+Call = Callable[..., tuple[int, str, str]]

@@ -5,5 +5,5 @@
 # this machine's boot menu stays as it is.
 set -eu
 exec sh tools/apt.sh qemu-system-x86 debootstrap debian-archive-keyring e2fsprogs \
-  chromium fonts-dejavu-core strace libfaketime systemd \
+  chromium fonts-dejavu-core strace libfaketime bindfs fuse3 systemd \
   systemd-sysv dbus iproute2 procps python3-venv

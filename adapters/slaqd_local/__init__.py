@@ -1,7 +1,8 @@
 """Makes a resource manager of this machine: processes, held to their units by CPU quota.
 
-The entry point is `LocalAdapter`. It is loaded on first use: the keeper processes
-belong to this package too, and stay small only if importing it costs nothing.
+The entry points are `LocalAdapter` and, for an agent, `hands.LocalHands`. What is
+exported here is loaded on first use: the keeper processes belong to this package too,
+and stay small only if importing it costs nothing.
 """
 
 from __future__ import annotations

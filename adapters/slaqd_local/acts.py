@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from slaqd.errors import AdapterUnavailable
 from slaqd.types import (
     Accepted,
     Action,
@@ -15,6 +16,7 @@ from slaqd.types import (
     Restore,
     SetUnits,
     State,
+    Unknown,
 )
 from slaqd_local import rows
 from slaqd_local.accounts import Accounts
@@ -43,13 +45,15 @@ class Acts:
             why = self._restore(view) if isinstance(action, Restore) else self._hold(action, view)
         except OSError as error:
             return Refused(str(error), retry=True)
+        except AdapterUnavailable as error:
+            return Unknown(f"{error}: what became of it shows when it is looked at again")
         return Accepted() if why is None else why
 
     def _restore(self, view: View) -> Refused | None:
         notes, key = view.notes, view.registration.key
         consumed = self._accounts.of(key).consumed(notes, view.seen, view.family)
         if notes.hold is not None:
-            self._holder.give_back(key, notes.hold)
+            self._holder.give_back(key, view.registration.owner.uid, notes.hold)
         notes.set_restored(consumed)
         return None
 
@@ -61,8 +65,7 @@ class Acts:
             return refused
         if rows.lever(view.registration)[0] is Lever.CPUS:
             self._open_account(view)
-            milli = action.units * self._unit_milli
-            why = self._holder.hold(view.registration.key, view.notes, view.pids, milli)
+            why = self._under_quota(view, action.units * self._unit_milli)
             if why is not None:
                 return Refused(why, retry=True)
         view.notes.take_back()
@@ -70,12 +73,16 @@ class Acts:
             view.notes.admit()
         return None
 
+    def _under_quota(self, view: View, milli: int) -> str | None:
+        key, owner = view.registration.key, view.registration.owner
+        return self._holder.hold(key, owner.uid, view.notes, view.pids, milli)
+
     def _bars(self, action: Admit | Adopt | SetUnits, view: View) -> Refused | None:
         lever, why = rows.lever(view.registration)
         bounds = rows.sizes(view.registration, self._all_units)
         sets, waits = isinstance(action, SetUnits), view.state is State.WAITING
         rules = (
-            (lever is Lever.NONE and not isinstance(action, Admit), why or "its lever is none"),
+            (lever is not Lever.CPUS and not isinstance(action, Admit), why or f"its lever is {lever}"),
             (
                 not bounds.min <= action.units <= bounds.max,
                 f"{action.units} units are outside its bounds, {bounds.min} to {bounds.max}",

@@ -26,6 +26,8 @@ from slaqd_local.sight import Sight, View, Views
 
 _GATHERINGS = 5
 _CROWDED = 0.95
+_UNHEARD = 3
+"""After so many lost answers at the end, the agent is taken to be gone."""
 
 
 class LocalAdapter:
@@ -41,16 +43,16 @@ class LocalAdapter:
     def __init__(
         self, config: configuration.Config, clock: Clock, store: Store, as_user: AsUser | None = None
     ) -> None:
-        del as_user  # one user here: everything runs as oneself
         self._config = config
         # The control socket's threads ask whose a job is while the loop looks and acts.
         self._one_at_a_time = threading.RLock()
         self._clock = clock
         self._store = store
-        self._holder = Holder(config)
+        self._holder = Holder(config, as_user)
         self._sight = Sight(store, self._holder)
         self._accounts = Accounts()
         self._others = capacity.Others()
+        self._left: dict[JobKey, View] = {}
         self._acts = Acts(self._holder, self._accounts, config.unit_milli, self._all_units())
 
     def check(self) -> Sequence[Finding]:
@@ -86,7 +88,8 @@ class LocalAdapter:
 
     def capabilities(self) -> Capabilities:
         """See `slaqd.adapter.Adapter.capabilities`."""
-        levers = {Lever.NONE: LeverSpec(), Lever.CPUS: LeverSpec()}
+        file = LeverSpec(swap_atomic=False)  # a growth waits until the other job has let go
+        levers = {Lever.NONE: LeverSpec(), Lever.CPUS: LeverSpec(), Lever.FILE: file}
         return Capabilities(levers=levers, min_epoch_s=0.5, actions_per_s=1000.0)
 
     def snapshot(self, deadline: float) -> Snapshot:
@@ -107,7 +110,8 @@ class LocalAdapter:
             views = self._views(boot)
             at = self._clock.monotonic()
             jobs = tuple([self._row(view, at) for view in views.values()])
-            self._gather(views.values())
+            self._note_ends(views, jobs)
+            self._keep_up(views)
             self._accounts.keep(set(views))
             room = {"cpu_milli": self._room(at) * self._config.unit_milli}
             self._in_time(deadline)
@@ -126,7 +130,8 @@ class LocalAdapter:
             boot = _boot()
             views = self._views(boot)
             outcomes = [self._one(action, views.get(action.key), boot, deadline) for action in actions]
-            self._gather_all(views, {action.key for action in actions if not isinstance(action, Restore)})
+            with suppress(AdapterUnavailable):  # the agent's trouble: the next look gathers
+                self._gather_all(views, {each.key for each in actions if not isinstance(each, Restore)})
             return outcomes
 
     def close(self, *, restore: bool) -> None:
@@ -137,8 +142,7 @@ class LocalAdapter:
         """
         with self._one_at_a_time:
             if restore:
-                for registration in self._registrations():
-                    self._lift(registration.key)
+                self._lift_all()
             self._holder.close()
 
     def _one(self, action: Action, view: View | None, boot: str, deadline: float) -> Outcome:
@@ -148,19 +152,18 @@ class LocalAdapter:
 
     def _row(self, view: View, at: float) -> Job:
         key, notes = view.registration.key, view.notes
+        restored = notes.restored and rows.lever(view.registration)[0] is not Lever.FILE
         account = self._accounts.of(key)
         consumed = account.consumed(notes, view.seen, view.family)
         spent = account.spent(consumed, view.family)
-        if not notes.restored:  # whatever its row says that it holds is no other process's use
+        if not restored:  # whatever its row says that it holds is no other process's use
             self._accounts.total += spent
-        if view.state is State.ENDED and not notes.ended:
-            with suppress(StateError):  # on a full disk it is noted at a later look; its row stands
-                notes.end(consumed)
-            self._clear(view)
+        if view.state is State.ENDED:  # noted before or not: a kill may have come before the clearing
+            self._left[key] = view
         facts = Facts(
             state=view.state,
             seen=view.seen,
-            restored=notes.restored,
+            restored=restored,
             cpu_seconds=consumed,
             uses=account.rate(at, spent),
             spares=self._spares(account, at, consumed, view.seen),
@@ -192,32 +195,51 @@ class LocalAdapter:
             if not self._gather(view for key, view in live.items() if key in touched):
                 return
 
+    def _note_ends(self, views: Views, jobs: Sequence[Job]) -> None:
+        over = [job for job in jobs if job.state is State.ENDED and not views[job.key].notes.ended]
+        with suppress(StateError):  # on a full disk it is noted at a later look; the rows stand
+            Notes.end_all(self._store, [(views[job.key].notes, job.cpu_seconds) for job in over])
+
+    def _keep_up(self, views: Views) -> None:
+        # An agent that doesn't answer once isn't asked again in this look, or it takes all the time.
+        with suppress(AdapterUnavailable):
+            for key, view in list(self._left.items()):
+                if self._clear(view):
+                    del self._left[key]
+            self._gather(views.values())
+
     def _gather(self, views: Iterable[View]) -> bool:
         found = False
         for view in views:
             if view.notes.hold is None or view.notes.restored or not view.family.pids:
                 continue
             try:
-                key = view.registration.key
-                found |= self._holder.gather(key, view.notes, view.family.pids, self._sight.table)
+                job, pids = view.registration, view.family.pids
+                found |= self._holder.gather(job.key, job.owner.uid, view.notes, pids, self._sight.table)
             except OSError:
                 continue  # this job's trouble shows in its own row, as units that don't hold
         return found
 
-    def _lift(self, key: JobKey) -> None:
-        hold = Notes(self._store, key).hold
-        if hold is None:
-            return
-        try:
-            self._holder.lift(key, hold)
-        except OSError:
-            return  # one job's trouble must not leave the others under quota
+    def _lift_all(self) -> None:
+        unheard = 0
+        for job in self._registrations():
+            try:
+                self._holder.lift(job.key, job.owner.uid, Notes(self._store, job.key).hold)
+            except OSError:
+                continue  # one job's trouble must not leave the others under quota
+            except AdapterUnavailable:
+                unheard += 1
+                if unheard == _UNHEARD:
+                    return
 
-    def _clear(self, view: View) -> None:
+    def _clear(self, view: View) -> bool:
+        # A group is busy as long as its last process waits to be reaped: a later look removes it.
+        job = view.registration
         try:
-            self._holder.clear(view.registration.key, view.notes.hold)
+            self._holder.clear(job.key, job.owner.uid, view.notes.hold)
+            return self._holder.is_clear(job.key, view.notes.hold)
         except OSError:
-            return  # an empty group is no harm
+            return True  # an empty group is no harm
 
     def _pids(self, key: JobKey) -> frozenset[int]:
         views = self._views(_boot())

@@ -8,10 +8,12 @@ Documentation/admin-guide/cgroup-v1/cpuacct how CPU time is counted. Where
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 
 from slaqd.types import JobKey
 from slaqd_local import groups, hierarchy
+from slaqd_local.groups import Move
 from slaqd_local.hierarchy import Hierarchy
 from slaqd_local.means import Origins, Seen, job_directory, quota_us
 from slaqd_local.processes import Table
@@ -26,11 +28,12 @@ class Cgroup1:
 
     name = "cgroup1"
 
-    def __init__(self, group: str, period_us: int) -> None:
+    def __init__(self, group: str, period_us: int, move: Move = groups.move, *, shared: bool = False) -> None:
         self._group = group
         self._period_us = period_us
-        self._cpu = hierarchy.find("cpu")
-        self._acct = hierarchy.find("cpuacct")
+        self._move = move
+        self._cpu = hierarchy.find("cpu", shared=shared)
+        self._acct = hierarchy.find("cpuacct", shared=shared)
         if self._cpu and self._acct and self._acct.mount.point == self._cpu.mount.point:
             self._acct = self._cpu
 
@@ -53,7 +56,7 @@ class Cgroup1:
 
     def origins(self, pids: Collection[int]) -> Origins:
         """See `Means.origins`."""
-        return {each.controller: groups.origins(each, pids) for each in self._hierarchies()}
+        return {each.controller: self._from_outside(each, pids) for each in self._hierarchies()}
 
     def look(self, key: JobKey) -> Seen | None:
         """See `Means.look`."""
@@ -61,10 +64,11 @@ class Cgroup1:
         try:
             quota = _quota(directory)
             stat = groups.table(directory / "cpu.stat")
+            whole = quota is None or self._is_whole(directory, quota)
         except FileNotFoundError:
             return None
         return Seen(
-            milli=quota,
+            milli=quota if whole else None,
             pids=frozenset(groups.members(directory)),
             cpu_seconds=self._cpu_seconds(key),
             periods=stat.get("nr_periods", 0),
@@ -74,13 +78,15 @@ class Cgroup1:
     def hold(self, key: JobKey, pids: Collection[int], milli: int) -> None:
         """See `Means.hold`: the quota stands before the first process comes under it."""
         for each in self._hierarchies():
-            self._directory(each, key).mkdir(parents=True, exist_ok=True)
+            groups.make(self._home(each))
+            groups.make(self._directory(each, key))
         directory = self._directory(self._need(), key)
         if groups.number(directory / "cpu.cfs_period_us") != self._period_us:
             groups.write(directory / "cpu.cfs_period_us", str(self._period_us))
         quota = quota_us(milli, self._period_us)
-        _set_quota(directory, quota, burst=quota)
+        # The quota is what is read back as done, so all else comes before it.
         self._weigh(directory, max(_LEAST_SHARES, milli * _SHARES // 1000))
+        _set_quota(directory, quota, burst=quota)
         self._take(key, pids)
 
     def outside(self, key: JobKey, pids: Collection[int]) -> list[int]:
@@ -114,29 +120,48 @@ class Cgroup1:
         """See `Means.give_back`."""
         self.lift(key)
         for each in self._hierarchies():
-            groups.empty(self._directory(each, key), each, origins.get(each.controller, {}))
+            groups.empty(self._directory(each, key), each, origins.get(each.controller, {}), self._move)
+        self._weigh_all(self._home(self._need()))
 
     def clear(self, key: JobKey) -> None:
         """See `Means.clear`."""
         for each in self._hierarchies():
             groups.remove(self._directory(each, key))
+        self._weigh_all(self._home(self._need()))
 
     def close(self) -> None:
         """See `Means.close`: there are none."""
 
-    @staticmethod
-    def _weigh(directory: Path, shares: int) -> None:
+    def places(self, key: JobKey) -> list[tuple[Hierarchy, Path]]:
+        """See `Cgroups.places`."""
+        return [(each, self._directory(each, key)) for each in self._hierarchies()]
+
+    def _weigh(self, directory: Path, shares: int) -> None:
         # Where CPU is short all the same, jobs share it as they were granted it; and the
         # jobs together weigh as much as if each were a process outside, not like one.
         groups.write(directory / "cpu.shares", str(shares))
-        jobs = groups.count(directory.parent)
-        groups.write(directory.parent / "cpu.shares", str(min(_MOST_SHARES, _SHARES * max(1, jobs))))
+        self._weigh_all(directory.parent)
+
+    @staticmethod
+    def _weigh_all(home: Path) -> None:
+        with suppress(FileNotFoundError):  # it went with its last job
+            jobs = groups.count(home)
+            groups.write(home / "cpu.shares", str(min(_MOST_SHARES, _SHARES * max(1, jobs))))
+
+    def _is_whole(self, directory: Path, milli: int) -> bool:
+        return groups.is_whole(directory / "cpu.cfs_burst_us", quota_us(milli, self._period_us))
+
+    def _from_outside(self, each: Hierarchy, pids: Collection[int]) -> dict[str, str]:
+        # A process that a kill left moved in one hierarchy and not yet in the other came from
+        # elsewhere all the same: sent back to our own group it would never leave.
+        found, home = groups.origins(each, pids), self._home(each)
+        return {pid: group for pid, group in found.items() if home not in each.directory(group).parents}
 
     def _take(self, key: JobKey, pids: Collection[int]) -> None:
         for each in self._hierarchies():
             directory = self._directory(each, key)
             here = set(groups.members(directory))
-            groups.move([pid for pid in pids if pid not in here], directory)
+            self._move([pid for pid in pids if pid not in here], directory, each)
 
     def _cpu_seconds(self, key: JobKey) -> float | None:
         if self._acct is None or self._acct not in self._hierarchies():

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 
 from slaqd.types import JobKey
 from slaqd_local import groups, hierarchy
+from slaqd_local.groups import Move
 from slaqd_local.hierarchy import UNIFIED, Hierarchy
 from slaqd_local.means import Origins, Seen, job_directory, quota_us
 from slaqd_local.processes import Table
@@ -26,10 +28,11 @@ class Cgroup2:
 
     name = "cgroup2"
 
-    def __init__(self, group: str, period_us: int) -> None:
+    def __init__(self, group: str, period_us: int, move: Move = groups.move, *, shared: bool = False) -> None:
         self._group = group
         self._period_us = period_us
-        self._tree = hierarchy.find(UNIFIED)
+        self._move = move
+        self._tree = hierarchy.find(UNIFIED, shared=shared)
 
     def why_not(self) -> str | None:
         """See `Means.why_not`."""
@@ -64,10 +67,11 @@ class Cgroup2:
         try:
             quota, period = (directory / "cpu.max").read_text(encoding="ascii").split()
             stat = groups.table(directory / "cpu.stat")
+            whole = quota != "max" and groups.is_whole(directory / "cpu.max.burst", int(quota))
         except FileNotFoundError:
             return None
         return Seen(
-            milli=None if quota == "max" else round(int(quota) * 1000 / int(period)),
+            milli=round(int(quota) * 1000 / int(period)) if whole else None,
             pids=frozenset(groups.members(directory)),
             cpu_seconds=stat["usage_usec"] / 1e6,
             periods=stat.get("nr_periods", 0),
@@ -80,9 +84,10 @@ class Cgroup2:
         if not (directory / "cpu.max").exists():
             self._make(directory)
         quota = quota_us(milli, self._period_us)
-        _set_quota(directory, f"{quota} {self._period_us}", burst=quota)
+        # The quota is what is read back as done, so all else comes before it.
         self._weigh(directory, max(1, milli * _WEIGHT // 1000))
-        groups.move(self.outside(key, pids), directory)
+        _set_quota(directory, f"{quota} {self._period_us}", burst=quota)
+        self._move(self.outside(key, pids), directory, self._need())
 
     def outside(self, key: JobKey, pids: Collection[int]) -> list[int]:
         """See `Means.outside`."""
@@ -100,7 +105,7 @@ class Cgroup2:
     def gather(self, key: JobKey, pids: Collection[int], table: Table) -> None:
         """See `Means.gather`."""
         del table
-        groups.move(pids, self._directory(key))
+        self._move(pids, self._directory(key), self._need())
 
     def lift(self, key: JobKey) -> None:
         """See `Means.lift`."""
@@ -115,26 +120,36 @@ class Cgroup2:
         """See `Means.give_back`."""
         self.lift(key)
         came_from = {pid: self._stepped_down(group) for pid, group in origins.get(UNIFIED, {}).items()}
-        groups.empty(self._directory(key), self._need(), came_from)
+        groups.empty(self._directory(key), self._need(), came_from, self._move)
+        self._weigh_all(self._home())
 
     def clear(self, key: JobKey) -> None:
         """See `Means.clear`."""
         groups.remove(self._directory(key))
+        self._weigh_all(self._home())
 
     def close(self) -> None:
         """See `Means.close`: there are none."""
 
-    @staticmethod
-    def _weigh(directory: Path, weight: int) -> None:
+    def places(self, key: JobKey) -> list[tuple[Hierarchy, Path]]:
+        """See `Cgroups.places`."""
+        return [(self._need(), self._directory(key))]
+
+    def _weigh(self, directory: Path, weight: int) -> None:
         # Where CPU is short all the same, jobs share it as they were granted it; and the
         # jobs together weigh as much as if each were a process outside, not like one.
         groups.write(directory / "cpu.weight", str(min(_MOST_WEIGHT, weight)))
-        jobs = groups.count(directory.parent)
-        groups.write(directory.parent / "cpu.weight", str(min(_MOST_WEIGHT, _WEIGHT * max(1, jobs))))
+        self._weigh_all(directory.parent)
+
+    @staticmethod
+    def _weigh_all(home: Path) -> None:
+        with suppress(FileNotFoundError):  # it went with its last job
+            jobs = groups.count(home)
+            groups.write(home / "cpu.weight", str(min(_MOST_WEIGHT, _WEIGHT * max(1, jobs))))
 
     def _make(self, directory: Path) -> None:
         home = directory.parent
-        home.mkdir(exist_ok=True)
+        groups.make(home)
         if (home.parent / "cgroup.type").exists():
             # A group below the root that divides its CPU among groups may hold no process
             # itself, or they become "domain invalid". Those in ours move down first, as
@@ -142,14 +157,14 @@ class Cgroup2:
             self._step_down()
         _enable(home.parent)
         _enable(home)
-        directory.mkdir(exist_ok=True)
+        groups.make(directory)
 
     def _step_down(self) -> None:
         leaf = self._leaf()
         pids = groups.members(leaf.parent)
         if pids:
-            leaf.mkdir(exist_ok=True)
-            groups.move(pids, leaf)
+            groups.make(leaf)
+            self._move(pids, leaf, self._need())
 
     def _stepped_down(self, group: str) -> str:
         leaf = self._leaf()

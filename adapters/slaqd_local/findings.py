@@ -11,19 +11,27 @@ _DO = {
     "cgroup1": "run slaqd as root, or where a group of the cpu hierarchy is yours",
     "keeper": "run slaqd as the owner of the jobs",
 }
+_DO_WITH_AGENT = {
+    "cgroup2": "see that slaqd-agent runs, and may write to cgroups (hold.conf, docs/service.md)",
+    "cgroup1": "see that slaqd-agent runs, and may write to cgroups (hold.conf, docs/service.md)",
+    "keeper": "run slaqd without an agent, as the owner of the jobs",
+}
 
 
 def findings(config: Config, holder: Holder, all_units: int) -> list[Finding]:
     """Say which means is used and why not a better one, and how the machine is divided."""
     found = []
+    do, writer = (_DO_WITH_AGENT, ", which slaqd-agent writes") if holder.agent else (_DO, "")
     for name in holder.order:
         why = holder.why_not(name)
         if why is None:
-            found.append(Finding(Severity.OK, f"jobs are held by {name}"))
+            found.append(Finding(Severity.OK, f"jobs are held by {name}{writer}"))
             break
-        found.append(Finding(Severity.WARNING, f"{name} can't be used: {why}", _DO[name]))
+        found.append(Finding(Severity.WARNING, f"{name} can't be used: {why}", do[name]))
     else:
-        found.append(Finding(Severity.ERROR, "no job can be held", f"set means to auto, not {config.means}"))
+        auto = config.means == "auto"
+        what = "one of the above has to be mended" if auto else f"set means to auto, not {config.means}"
+        found.append(Finding(Severity.ERROR, "no job can be held", what))
     size = config.unit_milli / 1000
     bound = "" if config.cores is None else f", of which jobs may hold {config.cores:g} cores"
     found.append(Finding(Severity.OK, f"this machine has {all_units} units of {size:g} core{bound}"))

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+import stat
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from slaqd_local.hierarchy import Hierarchy
 
 _ROUNDS = 20
+
+Move = Callable[[Iterable[int], Path, Hierarchy], None]
+"""Moves processes into a group of a hierarchy. `move` moves whatever the kernel lets it."""
 
 
 def write(path: Path, text: str) -> None:
@@ -16,6 +21,9 @@ def write(path: Path, text: str) -> None:
     handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(handle, text.encode("ascii"))
+    except OSError as error:
+        error.filename = str(path)
+        raise
     finally:
         os.close(handle)
 
@@ -34,6 +42,36 @@ def set_quota(quota: Path, value: str, burst: Path, burst_us: int) -> None:
     write(quota, value)
     if before is not None and before < burst_us // 2:
         write(burst, str(burst_us))
+
+
+def make(directory: Path) -> None:
+    """Make a group that all may read and only its owner may write to, whatever the umask."""
+    if directory.is_dir():
+        return
+    with _opened(directory.parent):
+        directory.mkdir(exist_ok=True)
+    directory.chmod(0o755)
+
+
+@contextmanager
+def _opened(directory: Path) -> Iterator[None]:
+    # The root of a hierarchy has mode 0555. Root passes over that by a capability that
+    # an agent doesn't have; but as the owner it may give itself the right, for as long.
+    found = directory.stat()
+    mode = stat.S_IMODE(found.st_mode)
+    if os.access(directory, os.W_OK) or found.st_uid != os.geteuid() or mode & stat.S_IWUSR:
+        yield
+        return
+    directory.chmod(mode | stat.S_IWUSR)
+    try:
+        yield
+    finally:
+        directory.chmod(mode)
+
+
+def is_whole(burst: Path, burst_us: int) -> bool:
+    """Tell whether `set_quota` came to its end: a kill may come before its last write, the burst."""
+    return not burst.exists() or number(burst) >= burst_us // 2
 
 
 def number(path: Path) -> int:
@@ -62,8 +100,9 @@ def count(directory: Path) -> int:
     return max(0, directory.stat().st_nlink - 2)
 
 
-def move(pids: Iterable[int], directory: Path) -> None:
+def move(pids: Iterable[int], directory: Path, hierarchy: Hierarchy | None = None) -> None:
     """Move processes with all their threads. Those that have ended are passed over."""
+    del hierarchy
     for pid in pids:
         try:
             write(directory / "cgroup.procs", str(pid))
@@ -76,13 +115,23 @@ def origins(hierarchy: Hierarchy, pids: Collection[int]) -> dict[str, str]:
     found = {}
     for pid in pids:
         try:
-            found[str(pid)] = hierarchy.group_of(pid)
+            found[str(pid)] = plain(hierarchy.group_of(pid))
         except (FileNotFoundError, ProcessLookupError):
             continue
     return found
 
 
-def empty(directory: Path, hierarchy: Hierarchy, came_from: Mapping[str, str]) -> None:
+def plain(group: str) -> str:
+    """Give the nearest group, itself or above, whose name is text, as only that can be written down.
+
+    Users name groups below those that are delegated to them, with any bytes they like.
+    """
+    while any(0xDC80 <= ord(each) <= 0xDCFF for each in group):  # noqa: PLR2004 - surrogateescape, PEP 383
+        group = group.rpartition("/")[0] or "/"
+    return group
+
+
+def empty(directory: Path, hierarchy: Hierarchy, came_from: Mapping[str, str], move: Move = move) -> None:
     """Send all processes of a group back, and remove it. New ones may be forked meanwhile: look again."""
     for _ in range(_ROUNDS):
         pids = members(directory)
@@ -90,17 +139,19 @@ def empty(directory: Path, hierarchy: Hierarchy, came_from: Mapping[str, str]) -
             break
         for pid in pids:
             group = came_from.get(str(pid), came_from.get("", hierarchy.own))
-            _send_back(pid, hierarchy, group)
+            send_back(pid, hierarchy, group, move)
     remove(directory)
 
 
-def _send_back(pid: int, hierarchy: Hierarchy, group: str) -> None:
-    # The group it came from may be gone by now (systemd removes empty scopes):
-    # then the nearest one above that takes processes.
+def send_back(pid: int, hierarchy: Hierarchy, group: str, move: Move = move) -> None:
+    """Move a process to a group, or to the nearest above that takes it.
+
+    The group it came from may be gone by now: systemd removes empty scopes.
+    """
     error: OSError | None = None
     for directory in reversed(hierarchy.chain(group)):
         try:
-            move([pid], directory)
+            move([pid], directory, hierarchy)
         except OSError as refused:
             error = refused
         else:
@@ -113,7 +164,8 @@ def remove(directory: Path) -> None:
     """Remove a group, and the one above if it was the last; what still has members stays."""
     for each in (directory, directory.parent):
         try:
-            each.rmdir()
+            with _opened(each.parent):
+                each.rmdir()
         except FileNotFoundError:
             continue
         except OSError:

@@ -29,7 +29,7 @@ class Mount(NamedTuple):
 def parse_mounts(text: str) -> list[Mount]:
     """Read the cgroup mounts out of a mountinfo file; version 2 has the controller `UNIFIED` alone."""
     mounts = []
-    for line in text.splitlines():
+    for line in text.split("\n"):
         left, dash, right = line.partition(" - ")
         before, after = left.split(), right.split()
         if not dash or len(before) < 5 or len(after) < 3:  # noqa: PLR2004 - the fields used below
@@ -45,9 +45,12 @@ def parse_mounts(text: str) -> list[Mount]:
 
 
 def parse_memberships(text: str) -> dict[str, str]:
-    """Read the group of each controller out of ``/proc/PID/cgroup``."""
+    """Read the group of each controller out of ``/proc/PID/cgroup``.
+
+    Users name groups, and may use all characters but the newline.
+    """
     groups = {}
-    for line in text.splitlines():
+    for line in filter(None, text.split("\n")):
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         for controller in [UNIFIED] if number == "0" else controllers.split(","):
@@ -60,17 +63,22 @@ def _unescape(text: str) -> str:
 
 
 def _memberships(pid: int | str) -> Mapping[str, str]:
-    return parse_memberships((PROC / str(pid) / "cgroup").read_text(errors="surrogateescape"))
+    return parse_memberships(_read(PROC / str(pid) / "cgroup"))
+
+
+def _read(path: Path) -> str:
+    # Not as text: that would turn a carriage return in a group's name into a newline.
+    return path.read_bytes().decode(errors="surrogateescape")
 
 
 class Hierarchy:
     """One hierarchy, seen from here."""
 
-    def __init__(self, mount: Mount, controller: str, own: str) -> None:
+    def __init__(self, mount: Mount, controller: str, own: str, top: Path | None = None) -> None:
         self.mount = mount
         self.controller = controller
         self.own = own
-        self._top: Path | None = None
+        self._top = top
 
     def directory(self, group: str) -> Path:
         """Find the directory of a group; groups above the mount's root end at the mount point."""
@@ -97,19 +105,33 @@ class Hierarchy:
         was delegated (systemd's user manager, ``Delegate=``).
         """
         if self._top is None:
-            self._top = next(filter(_is_writable, self.chain(self.own)), None)
+            self._top = next(filter(is_writable, self.chain(self.own)), None)
         return self._top
 
 
-def _is_writable(directory: Path) -> bool:
+def is_writable(directory: Path) -> bool:
+    """Tell whether this process may make groups in a group, and move processes into it."""
     return os.access(directory, os.W_OK | os.X_OK) and os.access(directory / "cgroup.procs", os.W_OK)
 
 
-def find(controller: str) -> Hierarchy | None:
-    """Find the hierarchy of a controller; None where it isn't mounted."""
-    text = (PROC / "self/mountinfo").read_text(errors="surrogateescape")
+def may_divide(directory: Path) -> bool:
+    """Tell whether this process could make groups here, be it by granting itself the right as the owner."""
+    owned = directory.stat().st_uid == os.geteuid()
+    return is_writable(directory) or (owned and os.access(directory / "cgroup.procs", os.W_OK))
+
+
+def find(controller: str, *, shared: bool = False) -> Hierarchy | None:
+    """Find the hierarchy of a controller; None where it isn't mounted.
+
+    In a ``shared`` one our place is where it is mounted, whoever looks: slaqd reads
+    there what its agent has written.
+    """
+    text = _read(PROC / "self/mountinfo")
     mounts: Sequence[Mount] = [mount for mount in parse_mounts(text) if controller in mount.controllers]
     own = _memberships("self").get(controller)
     if not mounts or own is None:
         return None
-    return Hierarchy(mounts[0], controller, own)
+    mount = mounts[0]
+    return (
+        Hierarchy(mount, controller, mount.root, mount.point) if shared else Hierarchy(mount, controller, own)
+    )

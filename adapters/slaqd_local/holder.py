@@ -4,96 +4,136 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from slaqd.adapter import AsUser
 from slaqd.types import JobKey
 from slaqd_local.cgroup1 import Cgroup1
 from slaqd_local.cgroup2 import Cgroup2
 from slaqd_local.config import Config
 from slaqd_local.keepers import Keepers
-from slaqd_local.means import Means, Seen, period_us
+from slaqd_local.means import Cgroups, Means, Seen, period_us
 from slaqd_local.notes import Hold, Notes
 from slaqd_local.processes import Table
+from slaqd_local.remote import Remote
+
+_NOBODY = -1
+_NOT_OURS = "slaqd isn't the owner of the jobs"
 
 
 class Holder:
-    """All means of this machine, best first."""
+    """All means of this machine, best first. With an agent, that writes and slaqd only looks."""
 
-    def __init__(self, config: Config) -> None:
-        period = period_us(config.unit_milli)
-        everything: list[Means] = [
-            Cgroup2(config.cgroup, period),
-            Cgroup1(config.cgroup, period),
-            Keepers(),
+    def __init__(self, config: Config, as_user: AsUser | None = None) -> None:
+        self._as_user = as_user if as_user is not None and as_user.agent else None
+        period, shared = period_us(config.unit_milli), self._as_user is not None
+        cgroups: list[Cgroups] = [
+            Cgroup2(config.cgroup, period, shared=shared),
+            Cgroup1(config.cgroup, period, shared=shared),
         ]
-        self._all = {means.name: means for means in everything}
-        self.order = list(self._all) if config.means == "auto" else [config.means]
+        self._cgroups = {means.name: means for means in cgroups}
+        self._keepers = None if shared else Keepers()
+        self.order = [*self._cgroups, Keepers.name] if config.means == "auto" else [config.means]
+
+    @property
+    def agent(self) -> bool:
+        """Tell whether an agent does the writing."""
+        return self._as_user is not None
 
     def why_not(self, name: str) -> str | None:
         """Say why a means can't be used here; None if it can."""
-        return self._all[name].why_not()
+        means = self._of(name, _NOBODY)
+        return _NOT_OURS if means is None else means.why_not()
 
     @property
     def apart(self) -> frozenset[int]:
         """Processes of the means themselves."""
-        keepers = self._all[Keepers.name]
-        return keepers.pids if isinstance(keepers, Keepers) else frozenset()
+        return frozenset() if self._keepers is None else self._keepers.pids
 
     def look(self, key: JobKey, hold: Hold | None) -> Seen | None:
         """Read back how a job is held. OSError where that can't be read."""
-        return None if hold is None else self._all[hold.means].look(key)
+        means = self._of(hold.means, _NOBODY) if hold is not None else None
+        return None if means is None else means.look(key)
 
     def trouble(self, hold: Hold | None, pids: Collection[int]) -> str | None:
         """Say which part of a held job escapes its hold; None if none does."""
-        return self._all[hold.means].trouble(pids) if hold is not None else None
+        means = self._of(hold.means, _NOBODY) if hold is not None else None
+        return None if means is None else means.trouble(pids)
 
-    def hold(self, key: JobKey, notes: Notes, pids: Collection[int], milli: int) -> str | None:
-        """Hold a job to ``milli`` thousandths of a core; say why if no means can."""
+    def hold(self, key: JobKey, uid: int, notes: Notes, pids: Collection[int], milli: int) -> str | None:
+        """Hold a user's job to ``milli`` thousandths of a core; say why if no means can."""
         hold = notes.hold
-        if hold is not None and hold.means in self.order and self._all[hold.means].look(key) is not None:
-            return self._try(self._all[hold.means], key, pids, milli)
-        if hold is not None:
-            self._all[hold.means].give_back(key, hold.origins)
+        known = self._of(hold.means, uid) if hold is not None else None
+        if known is not None and known.name in self.order and known.look(key) is not None:
+            return self._try(known, key, pids, milli)
+        if known is not None and hold is not None:
+            known.give_back(key, hold.origins)
         whys = []
         for name in self.order:
-            means = self._all[name]
-            why = means.why_not() or means.bars(pids) or self._begin(means, key, notes, pids, milli)
+            why = self._begin(name, key, uid, notes, pids, milli)
             if why is None:
                 return None
             whys.append(f"{name}: {why}")
         return "; ".join(whys)
 
-    def gather(self, key: JobKey, notes: Notes, pids: Collection[int], table: Table) -> bool:
+    def gather(self, key: JobKey, uid: int, notes: Notes, pids: Collection[int], table: Table) -> bool:
         """Take processes that joined a held job into its hold; tell whether there were any."""
         hold = notes.hold
-        if hold is None:
+        means = self._of(hold.means, uid) if hold is not None else None
+        if means is None:
             return False
-        means = self._all[hold.means]
         outside = means.outside(key, pids)
         if outside:
-            notes.set_hold(hold.means, means.origins(outside))
+            notes.set_hold(means.name, means.origins(outside))
             means.gather(key, outside, table)
         return bool(outside)
 
-    def lift(self, key: JobKey, hold: Hold) -> None:
+    def lift(self, key: JobKey, uid: int, hold: Hold | None) -> None:
         """Let a job run free, and know it still."""
-        self._all[hold.means].lift(key)
+        means = self._of(hold.means, uid) if hold is not None else None
+        if means is not None:
+            means.lift(key)
 
-    def give_back(self, key: JobKey, hold: Hold) -> None:
+    def give_back(self, key: JobKey, uid: int, hold: Hold) -> None:
         """Let a job run free where it came from."""
-        self._all[hold.means].give_back(key, hold.origins)
+        means = self._of(hold.means, uid)
+        if means is not None:
+            means.give_back(key, hold.origins)
 
-    def clear(self, key: JobKey, hold: Hold | None) -> None:
+    def clear(self, key: JobKey, uid: int, hold: Hold | None) -> None:
         """Remove what is left of an ended job."""
-        if hold is not None:
-            self._all[hold.means].clear(key)
+        means = self._of(hold.means, uid) if hold is not None else None
+        if means is not None:
+            means.clear(key)
+
+    def is_clear(self, key: JobKey, hold: Hold | None) -> bool:
+        """Tell whether nothing is left of an ended job."""
+        means = self._cgroups.get(hold.means) if hold is not None else None
+        return means is None or not any(directory.exists() for _, directory in means.places(key))
 
     def close(self) -> None:
         """Let go of handles."""
-        for means in self._all.values():
-            means.close()
+        for means in (*self._cgroups.values(), self._keepers):
+            if means is not None:
+                means.close()
+
+    def _of(self, name: str, uid: int) -> Means | None:
+        """Give a means as it acts for a user; None if it isn't offered here.
+
+        A keeper of before there was an agent ended with its slaqd, and holds nothing.
+        """
+        if name == Keepers.name:
+            return self._keepers
+        means = self._cgroups[name]
+        return means if self._as_user is None else Remote(means, self._as_user, uid)
 
     def _begin(
-        self, means: Means, key: JobKey, notes: Notes, pids: Collection[int], milli: int
+        self, name: str, key: JobKey, uid: int, notes: Notes, pids: Collection[int], milli: int
     ) -> str | None:
+        means = self._of(name, uid)
+        if means is None:
+            return _NOT_OURS
+        why = means.why_not() or means.bars(pids)
+        if why is not None:
+            return why
         try:
             notes.set_hold(means.name, means.origins(pids))
             hold = notes.hold

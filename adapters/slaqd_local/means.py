@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from slaqd.types import JobKey
+from slaqd_local.hierarchy import Hierarchy
 from slaqd_local.processes import Table
 
 LEAST_US = 1_000
@@ -87,6 +89,14 @@ class Means(Protocol):
 
     def close(self) -> None:
         """Let go of handles."""
+        ...
+
+
+class Cgroups(Means, Protocol):
+    """A means whose holds are groups of processes."""
+
+    def places(self, key: JobKey) -> list[tuple[Hierarchy, Path]]:
+        """List the directories of a job's groups, whether they are there or not, with their hierarchies."""
         ...
 
 

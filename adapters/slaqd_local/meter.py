@@ -33,7 +33,7 @@ class Meter:
     def look(self, now: Mapping[Key, Reading]) -> float:
         """Take in the present readings; give the CPU seconds since the look before."""
         before, self._last = self._last, dict(now)
-        if before is None:
+        if before is None or before == now:
             return 0.0
         used = _used(before, now)
         self.seconds += used

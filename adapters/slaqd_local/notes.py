@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -28,17 +28,20 @@ class Hold(Struct, frozen=True):
 
 
 class Notes:
-    """One job's notes, as read at one moment. The setters return when they are on disk."""
+    """One job's notes, as read at one moment. The setters return when they are on disk.
 
-    def __init__(self, store: Store, key: JobKey) -> None:
+    ``values`` are what was read of them already, if they were.
+    """
+
+    def __init__(self, store: Store, key: JobKey, values: Mapping[str, str] | None = None) -> None:
         self._store = store
-        self._key = key
-        self._values: dict[str, str] = dict(store.notes(key))
+        self.key = key
+        self.values: dict[str, str] = dict(store.notes(key) if values is None else values)
 
     @property
     def hold(self) -> Hold | None:
         """By which means it is held; None if slaqd has not touched it, or gave it back."""
-        text = self._values.get(_HOLD, "")
+        text = self.values.get(_HOLD, "")
         return msgspec.json.decode(text, type=Hold) if text else None
 
     def set_hold(self, means: str, origins: Origins) -> None:
@@ -53,7 +56,7 @@ class Notes:
     @property
     def admitted(self) -> bool:
         """Whether a waiting command may run."""
-        return _ADMITTED in self._values
+        return _ADMITTED in self.values
 
     def admit(self) -> None:
         """Write down that it may run."""
@@ -63,7 +66,7 @@ class Notes:
     @property
     def restored(self) -> bool:
         """Whether it was given back by request."""
-        return bool(self._values.get(_RESTORED))
+        return bool(self.values.get(_RESTORED))
 
     def set_restored(self, cpu_seconds: float | None) -> None:
         """Write down that it was given back, and what it had used by then."""
@@ -79,13 +82,18 @@ class Notes:
     @property
     def ended(self) -> bool:
         """Whether it was seen to have ended."""
-        return _ENDED in self._values
+        return _ENDED in self.values
 
-    def end(self, cpu_seconds: float | None) -> None:
-        """Write down that it has ended, and what it had used."""
-        if cpu_seconds is not None:
-            self._set(_CPU, repr(cpu_seconds))
-        self._set(_ENDED, "1")
+    @staticmethod
+    def end_all(store: Store, ended: Iterable[tuple[Notes, float | None]]) -> None:
+        """Write down of jobs, at once, that they have ended, and what each had used in CPU seconds."""
+        _set_all(
+            store,
+            [
+                (notes, {_ENDED: "1"} | ({} if cpu_seconds is None else {_CPU: repr(cpu_seconds)}))
+                for notes, cpu_seconds in ended
+            ],
+        )
 
     @property
     def cpu(self) -> float | None:
@@ -101,19 +109,29 @@ class Notes:
         """Write down where counting starts."""
         self._set(_BASE, repr(seconds))
 
+    @staticmethod
+    def settle(store: Store, every: Iterable[Notes], boot: str) -> None:
+        """Write down of jobs that were never looked at, at once, that they are of this life of the kernel."""
+        _set_all(store, [(notes, {_BOOT: boot}) for notes in every if _BOOT not in notes.values])
+
     def is_of(self, boot: str) -> bool:
-        """Tell whether the job is of this life of the kernel; the first asking settles it."""
-        if _BOOT not in self._values:
-            self._set(_BOOT, boot)
-        return self._values[_BOOT] == boot
+        """Tell whether the job is of this life of the kernel, once that was settled."""
+        return self.values.get(_BOOT) == boot
 
     def _number(self, name: str) -> float | None:
-        text = self._values.get(name, "")
+        text = self.values.get(name, "")
         return float(text) if text else None
 
     def _set(self, name: str, value: str) -> None:
-        self._store.note(self._key, name, value)
-        self._values[name] = value
+        self._store.note(self.key, name, value)
+        self.values[name] = value
+
+
+def _set_all(store: Store, news: Sequence[tuple[Notes, Mapping[str, str]]]) -> None:
+    if news:
+        store.note_all([(notes.key, name, value) for notes, said in news for name, value in said.items()])
+    for notes, said in news:
+        notes.values.update(said)
 
 
 def _merged(known: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str]:

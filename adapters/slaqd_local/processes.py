@@ -59,21 +59,23 @@ def parse_stat(text: bytes) -> Process:
         msg = f"not a line of /proc/PID/stat: {text[:80]!r}"
         raise ValueError(msg)
     return Process(
-        pid=int(head[: head.index(b" ")]),
-        state=fields[0].decode("ascii"),
-        parent=int(fields[1]),
-        group=int(fields[2]),
-        start=int(fields[19]),
-        threads=int(fields[17]),
-        own=int(fields[11]) + int(fields[12]),
-        reaped=int(fields[13]) + int(fields[14]),
+        int(head[: head.index(b" ")]),
+        fields[0].decode("ascii"),
+        int(fields[1]),
+        int(fields[2]),
+        int(fields[19]),
+        int(fields[17]),
+        int(fields[11]) + int(fields[12]),
+        int(fields[13]) + int(fields[14]),
     )
 
 
 def read(pid: int) -> Process | None:
     """Look at one process; None if there is none of that number."""
     try:
-        return parse_stat((PROC / str(pid) / "stat").read_bytes())
+        # Each process of the machine in each cycle: without a buffer and without Path objects.
+        with open(f"{PROC}/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123 - as above
+            return parse_stat(file.read())
     except (FileNotFoundError, ProcessLookupError):
         return None
 
@@ -97,13 +99,18 @@ def read_all() -> dict[int, Process]:
 def real_uid(pid: int) -> int | None:
     """Tell the real user of a process; None if it is gone."""
     try:
-        status = (PROC / str(pid) / "status").read_text(errors="replace")
+        return parse_uid((PROC / str(pid) / "status").read_bytes())
     except (FileNotFoundError, ProcessLookupError):
         return None
-    for line in status.splitlines():
-        if line.startswith("Uid:"):
-            return int(line.split()[1])
-    return None
+
+
+def parse_uid(status: bytes) -> int:
+    """Read the real user out of ``/proc/PID/status``.
+
+    The kernel escapes only newlines in a process's name, so only they end lines: what
+    Python counts as the end of a line beside them may be part of a name.
+    """
+    return int(status.partition(b"\nUid:")[2].split(maxsplit=1)[0])
 
 
 def boot_id() -> str:

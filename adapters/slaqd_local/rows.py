@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 from slaqd.adapter import Registration
-from slaqd.types import Job, Lever, Sizes, State
+from slaqd.types import Job, Lever, Resources, Sizes, State
 from slaqd_local import demand
 from slaqd_local.config import POOL
 from slaqd_local.means import Seen
@@ -32,6 +33,8 @@ def lever(registration: Registration) -> tuple[Lever, str | None]:
     asked = registration.tag.lever
     if asked in {None, Lever.CPUS}:
         return Lever.CPUS, None
+    if asked is Lever.FILE:
+        return (Lever.FILE, None) if registration.tag.dir else (Lever.NONE, "lever=file needs dir=")
     return Lever.NONE, None if asked is Lever.NONE else f"lever {asked} is not one of this machine's"
 
 
@@ -52,6 +55,12 @@ def target(seen: Seen | None, unit_milli: int) -> int | None:
     return seen.milli // unit_milli
 
 
+@cache
+def _unit(unit_milli: int) -> Resources:
+    """Give the one unit that all jobs share: what is the same object is compared quickly."""
+    return {"cpu_milli": unit_milli}
+
+
 def row(registration: Registration, facts: Facts, unit_milli: int, all_units: int) -> Job:
     """Make the row. A job that is held to nothing is shown to hold what it uses."""
     moved_by, why = lever(registration)
@@ -67,7 +76,7 @@ def row(registration: Registration, facts: Facts, unit_milli: int, all_units: in
         pool=POOL,
         tag=registration.tag,
         lever=moved_by,
-        unit={"cpu_milli": unit_milli},
+        unit=_unit(unit_milli),
         sizes=bounds,
         held=_in_use(facts, unit_milli) if held_to is None else held_to,
         cwd=registration.cwd,

@@ -56,7 +56,9 @@ class Sight:
 
     def look(self, registrations: Iterable[Registration], boot: str) -> dict[JobKey, View]:
         """Look at jobs. OSError if ``/proc`` can't be read."""
-        views = {each.key: self._first(each) for each in registrations}
+        known = self._store.all_notes()
+        views = {each.key: self._first(each, known.get(each.key, {})) for each in registrations}
+        Notes.settle(self._store, (view.notes for view in views.values() if not view.notes.ended), boot)
         now = {key: view for key, view in views.items() if view.notes.is_of(boot) and not view.notes.ended}
         now = self.again(now)
         if any(view.state is State.ENDED for view in now.values()):
@@ -70,8 +72,8 @@ class Sight:
         families = self._census.take(views, grouped, {os.getpid(), *self._holder.apart})
         return {key: view._replace(family=families[key]) for key, view in views.items()}
 
-    def _first(self, registration: Registration) -> View:
-        notes = Notes(self._store, registration.key)
+    def _first(self, registration: Registration, noted: Mapping[str, str]) -> View:
+        notes = Notes(self._store, registration.key, noted)
         if notes.ended:
             return View(registration, notes, NOBODY)
         try:

@@ -9,7 +9,10 @@ from slaqd.act.journal import Journal
 from slaqd.adapter import Adapter
 from slaqd.clock import Clock
 from slaqd.errors import AdapterError, StateError
-from slaqd.types import Action, JobKey, Outcome, Refused, Struct, Unknown
+from slaqd.types import Action, JobKey, Outcome, Refused, Snapshot, Struct, Unknown
+
+OLDEST_CYCLES = 2
+_SHORTEST_S = 1.0  # of a cycle: fsync and a busy machine need their time, however short the epoch is
 
 
 class Done(Struct, frozen=True):
@@ -17,6 +20,27 @@ class Done(Struct, frozen=True):
 
     action: Action
     outcome: Outcome
+
+
+def stale(snapshot: Snapshot, now: float, cycle_s: float) -> str:
+    """Say why a snapshot is too old to act on; empty where it isn't.
+
+    Parameters
+    ----------
+    snapshot
+        Whose ``taken_at`` is looked at.
+    now
+        Monotonic time in seconds.
+    cycle_s
+        From one cycle to the next; taken for a second where it is less.
+
+    """
+    age, oldest = now - snapshot.taken_at, OLDEST_CYCLES * max(cycle_s, _SHORTEST_S)
+    if 0.0 <= age <= oldest:
+        return ""
+    if age > oldest:
+        return f"the snapshot is {age:.1f} s old, more than two cycles ({oldest:g} s)"
+    return "the snapshot is of no time that has been: the adapter's clock is wrong"
 
 
 def execute(

@@ -14,12 +14,15 @@ import msgspec
 
 from slaqd.act import records
 from slaqd.act.database import Database
-from slaqd.act.past import Ask, Event, past
+from slaqd.act.past import Ask, past
 from slaqd.act.records import Change, Limits, Observation, columns
 from slaqd.adapter import Registration
 from slaqd.types import Accepted, Action, JobKey, Outcome, Restore, Struct
+from slaqd.wire import EventView
 
 _UNCONFIRMED = "unconfirmed"
+
+_registration = msgspec.json.Decoder(Registration).decode
 
 
 class ActionRow(Struct, frozen=True):
@@ -65,6 +68,7 @@ class Journal(Database):
 
     def __init__(self, path: Path, limits: Limits | None = None) -> None:
         self._limits = limits or Limits()
+        self._read: dict[str, Registration] = {}
         super().__init__(path)
 
     # facts: small values of the daemon itself
@@ -140,10 +144,7 @@ class Journal(Database):
                     for one in registrations
                 ],
             )
-            db.executemany(
-                "INSERT OR REPLACE INTO notes (manager, job, start, name, value) VALUES (?, ?, ?, ?, ?)",
-                [(*columns(key), name, value) for key, name, value in notes],
-            )
+            records.add_notes(db, notes)
 
     def registrations(self) -> Sequence[Registration]:
         """See `slaqd.adapter.Store.registrations`."""
@@ -151,7 +152,9 @@ class Journal(Database):
             rows = db.execute(
                 "SELECT registration FROM jobs WHERE ended IS NULL ORDER BY submitted, rowid"
             ).fetchall()
-            return [msgspec.json.decode(row[0], type=Registration) for row in rows]
+            # Asked for in each cycle, and the same nearly always: only new words are read anew.
+            self._read = {text: self._read.get(text) or _registration(text) for (text,) in rows}
+            return [self._read[text] for (text,) in rows]
 
     def let_start(self, keys: Collection[JobKey]) -> None:
         """Note of commands that they may start without an admission: they are waiting jobs no more."""
@@ -180,14 +183,18 @@ class Journal(Database):
         return frozenset(JobKey(*row) for row in rows)
 
     def end(self, key: JobKey, now: float, last: str) -> None:
-        """Close a registration: the job is over. Its notes go, its last view stays."""
+        """Close one registration; see `end_all`."""
+        self.end_all({key: last}, now)
+
+    def end_all(self, lasts: Mapping[JobKey, str], now: float) -> None:
+        """Close registrations, all or none: the jobs are over. Their notes go, their last views stay."""
         with self._writing() as db:
-            db.execute(
+            db.executemany(
                 "UPDATE jobs SET ended = ?, last = ? WHERE manager = ? AND job = ? AND start = ?",
-                (now, last, *columns(key)),
+                [(now, last, *columns(key)) for key, last in lasts.items()],
             )
-            db.execute("DELETE FROM notes WHERE manager = ? AND job = ? AND start = ?", columns(key))
-            records.forget_observations(db, [key])
+            records.forget_notes(db, lasts)
+            records.forget_observations(db, lasts)
             records.trim_ended(db, now, self._limits.ended)
 
     def drop(self, key: JobKey) -> None:
@@ -217,7 +224,7 @@ class Journal(Database):
                 "SELECT registration, ended, exit_status, last FROM jobs WHERE ended >= ? ORDER BY ended",
                 (since,),
             ).fetchall()
-            return [EndedRow(msgspec.json.decode(row[0], type=Registration), *row[1:]) for row in rows]
+            return [EndedRow(_registration(row[0]), *row[1:]) for row in rows]
 
     def _set(self, key: JobKey, column: str, value: int) -> None:
         with self._writing() as db:
@@ -230,11 +237,12 @@ class Journal(Database):
 
     def note(self, key: JobKey, name: str, value: str) -> None:
         """See `slaqd.adapter.Store.note`."""
+        self.note_all([(key, name, value)])
+
+    def note_all(self, notes: Sequence[tuple[JobKey, str, str]]) -> None:
+        """See `slaqd.adapter.Store.note_all`."""
         with self._writing() as db:
-            db.execute(
-                "INSERT OR REPLACE INTO notes (manager, job, start, name, value) VALUES (?, ?, ?, ?, ?)",
-                (*columns(key), name, value),
-            )
+            records.add_notes(db, notes)
 
     def notes(self, key: JobKey) -> Mapping[str, str]:
         """See `slaqd.adapter.Store.notes`."""
@@ -244,10 +252,15 @@ class Journal(Database):
             ).fetchall()
         return dict(rows)
 
+    def all_notes(self) -> Mapping[JobKey, Mapping[str, str]]:
+        """See `slaqd.adapter.Store.all_notes`."""
+        with self._guarded() as db:
+            return records.all_notes(db)
+
     def forget(self, key: JobKey) -> None:
         """See `slaqd.adapter.Store.forget`."""
         with self._writing() as db:
-            db.execute("DELETE FROM notes WHERE manager = ? AND job = ? AND start = ?", columns(key))
+            records.forget_notes(db, [key])
 
     # actions
 
@@ -323,7 +336,7 @@ class Journal(Database):
         with self._guarded() as db:
             return records.all_observations(db)
 
-    def past(self, ask: Ask) -> Sequence[Event]:
+    def past(self, ask: Ask) -> Sequence[EventView]:
         """Read the story back; see `slaqd.act.past`."""
         with self._guarded() as db:
             return past(db, ask)

@@ -14,6 +14,7 @@ from slaqd.act import schema
 from slaqd.adapter import Registration
 from slaqd.errors import StateError
 from slaqd.types import Struct
+from slaqd.wire import EventView
 
 MOST = 1_000
 _NUMBERED = frozenset({"actions", "plans", "events"})
@@ -28,28 +29,14 @@ class Ask(Struct, frozen=True):
     most: int = MOST
 
 
-class Event(Struct, frozen=True):
-    """One thing that happened. Times are wall time; ``before`` and ``units`` count units."""
-
-    at: float
-    what: str
-    job: str = ""
-    uid: int | None = None
-    before: int | None = None
-    units: int | None = None
-    why: str = ""
-    outcome: str = ""
-    outcome_why: str = ""
-
-
-def past(db: sqlite3.Connection, ask: Ask) -> list[Event]:
+def past(db: sqlite3.Connection, ask: Ask) -> list[EventView]:
     """Give the newest ``ask.most`` events that were asked for, oldest first."""
     found = [event for read in _READERS for event in read(db, ask)]
     found.sort(key=lambda event: event.at)
     return found[-ask.most :]
 
 
-def read_past(path: Path, ask: Ask) -> list[Event]:
+def read_past(path: Path, ask: Ask) -> list[EventView]:
     """Read a journal that no daemon holds, changing nothing.
 
     Raises
@@ -95,39 +82,39 @@ def _newest(
 _OWNER = "json_extract(registration, '$.owner.uid')"
 
 
-def _registered(db: sqlite3.Connection, ask: Ask) -> Iterator[Event]:
+def _registered(db: sqlite3.Connection, ask: Ask) -> Iterator[EventView]:
     for text, at in _newest(db, ask, "jobs", "registration, submitted", "submitted", _OWNER):
         one = msgspec.json.decode(text, type=Registration)
         why = one.name + (f", log {one.tag.log}" if one.tag.log else "")
-        yield Event(at, "registered", one.key.id, one.owner.uid, why=why)
+        yield EventView(at, "registered", one.key.id, one.owner.uid, why=why)
 
 
-def _ended(db: sqlite3.Connection, ask: Ask) -> Iterator[Event]:
+def _ended(db: sqlite3.Connection, ask: Ask) -> Iterator[EventView]:
     for text, at, status in _newest(db, ask, "jobs", "registration, ended, exit_status", "ended", _OWNER):
         one = msgspec.json.decode(text, type=Registration)
         why = "" if status is None else f"exit status {status}"
-        yield Event(at, "ended", one.key.id, one.owner.uid, why=why)
+        yield EventView(at, "ended", one.key.id, one.owner.uid, why=why)
 
 
-def _planned(db: sqlite3.Connection, ask: Ask) -> Iterator[Event]:
+def _planned(db: sqlite3.Connection, ask: Ask) -> Iterator[EventView]:
     for at, job, uid, units, reason in _newest(db, ask, "plans", "at, job, uid, units, reason", "at"):
-        yield Event(at, "planned", job, uid, units=units, why=reason)
+        yield EventView(at, "planned", job, uid, units=units, why=reason)
 
 
-def _acted(db: sqlite3.Connection, ask: Ask) -> Iterator[Event]:
+def _acted(db: sqlite3.Connection, ask: Ask) -> Iterator[EventView]:
     columns = "intended, kind, job, uid, units_before, units, why, outcome, outcome_why"
     for at, kind, job, uid, before, units, why, outcome, outcome_why in _newest(
         db, ask, "actions", columns, "intended"
     ):
-        yield Event(at, kind, job, uid, before, units, why, outcome or "no answer", outcome_why or "")
+        yield EventView(at, kind, job, uid, before, units, why, outcome or "no answer", outcome_why or "")
 
 
-def _seen(db: sqlite3.Connection, ask: Ask) -> Iterator[Event]:
+def _seen(db: sqlite3.Connection, ask: Ask) -> Iterator[EventView]:
     for at, job, uid, value in _newest(db, ask, "observations", "at, job, uid, value", "at"):
         with suppress(msgspec.MsgspecError):  # another version's: it measures anew
             seen = msgspec.json.decode(value, type=_Seen)
             where = "" if seen.step is None else f", step {seen.step:g}, loss {seen.loss:.4g}"
-            yield Event(at, "observed", job, uid, why=f"{seen.points} points{where}")
+            yield EventView(at, "observed", job, uid, why=f"{seen.points} points{where}")
 
 
 class _Seen(msgspec.Struct):
@@ -136,13 +123,13 @@ class _Seen(msgspec.Struct):
     loss: float | None
 
 
-def _happened(db: sqlite3.Connection, ask: Ask) -> Iterator[Event]:
+def _happened(db: sqlite3.Connection, ask: Ask) -> Iterator[EventView]:
     for row in _newest(db, ask, "events", "at, what, job, uid, why", "at"):
         at, what, job, uid, why = row
-        yield Event(at, what, job or "", uid, why=why)
+        yield EventView(at, what, job or "", uid, why=why)
 
 
-_READERS: Sequence[Callable[[sqlite3.Connection, Ask], Iterator[Event]]] = (
+_READERS: Sequence[Callable[[sqlite3.Connection, Ask], Iterator[EventView]]] = (
     _registered, _happened, _planned, _acted, _seen, _ended,
 )  # fmt: skip
 """At one moment, events stand in this order."""

@@ -6,7 +6,19 @@ from collections.abc import Sequence
 from itertools import count
 
 from slaqd.adapter import Capabilities, LeverSpec
-from slaqd.types import Action, Admit, Adopt, Allocation, Job, Plan, Resources, SetUnits, Snapshot, State
+from slaqd.types import (
+    Action,
+    Admit,
+    Adopt,
+    Allocation,
+    Job,
+    Lever,
+    Plan,
+    Resources,
+    SetUnits,
+    Snapshot,
+    State,
+)
 
 
 def reconcile(plan: Plan, snapshot: Snapshot, capabilities: Capabilities, cycle: str) -> tuple[Action, ...]:
@@ -15,7 +27,8 @@ def reconcile(plan: Plan, snapshot: Snapshot, capabilities: Capabilities, cycle:
     Targets are absolute, so an action that is repeated changes nothing. Whatever
     frees units comes before whatever takes them; where a lever whose swap is not
     atomic takes part, a growth waits for a later cycle until its room is seen free.
-    A plan that was not made from this very snapshot gives no action at all.
+    A plan that was not made from this very snapshot gives no action at all, and a job
+    without a lever that is to be had here, or in a pool that isn't shown, gets none.
 
     Parameters
     ----------
@@ -33,7 +46,9 @@ def reconcile(plan: Plan, snapshot: Snapshot, capabilities: Capabilities, cycle:
     changes = [
         (allocation, jobs[allocation.key])
         for allocation in plan.allocations
-        if allocation.key in jobs and _differs(allocation, jobs[allocation.key])
+        if allocation.key in jobs
+        and _in_reach(jobs[allocation.key], snapshot, capabilities)
+        and _differs(allocation, jobs[allocation.key])
     ]
     changes.sort(key=lambda change: _rank(*change))
     numbers = count(1)
@@ -41,6 +56,10 @@ def reconcile(plan: Plan, snapshot: Snapshot, capabilities: Capabilities, cycle:
         _action(allocation, job, f"{cycle}-{next(numbers)}", snapshot.incarnation)
         for allocation, job in _affordable(changes, snapshot, capabilities)
     )
+
+
+def _in_reach(job: Job, snapshot: Snapshot, capabilities: Capabilities) -> bool:
+    return job.lever is not Lever.NONE and job.lever in capabilities.levers and job.pool in snapshot.pools
 
 
 def _differs(allocation: Allocation, job: Job) -> bool:
@@ -70,13 +89,14 @@ def _affordable(
     free, slow = _free(snapshot, capabilities)
     taken = []
     for allocation, job in changes:
-        pool, atomic = free.setdefault(job.pool, {}), _atomic(job, capabilities)
+        pool, atomic = free[job.pool], _atomic(job, capabilities)
         more = allocation.units - _takes(job)
         need = {name: more * amount for name, amount in job.unit.items()}
         if job.state is State.WAITING:
             _take(need, job.overhead, -1)
         if more > 0 and not (atomic and job.pool not in slow):
-            if any(pool.get(name, 0) < amount for name, amount in need.items()):
+            counted = snapshot.pools[job.pool]  # what it doesn't count is no limit, as in the planner's room
+            if any(pool[name] < amount for name, amount in need.items() if name in counted):
                 continue
         elif more < 0 and not atomic:
             slow.add(job.pool)

@@ -175,6 +175,29 @@ def trim_ended(db: sqlite3.Connection, now: float, most: int) -> None:
     )
 
 
+def add_notes(db: sqlite3.Connection, notes: Sequence[tuple[JobKey, str, str]]) -> None:
+    """Write adapters' notes down, each in place of one of the same name."""
+    db.executemany(
+        "INSERT OR REPLACE INTO notes (manager, job, start, name, value) VALUES (?, ?, ?, ?, ?)",
+        [(*columns(key), name, value) for key, name, value in notes],
+    )
+
+
+def all_notes(db: sqlite3.Connection) -> dict[JobKey, dict[str, str]]:
+    """Give the notes of all jobs."""
+    found: dict[JobKey, dict[str, str]] = {}
+    for manager, job, start, name, value in db.execute("SELECT manager, job, start, name, value FROM notes"):
+        found.setdefault(JobKey(manager, job, start), {})[name] = value
+    return found
+
+
+def forget_notes(db: sqlite3.Connection, keys: Collection[JobKey]) -> None:
+    """Drop all notes of jobs."""
+    db.executemany(
+        "DELETE FROM notes WHERE manager = ? AND job = ? AND start = ?", [columns(key) for key in keys]
+    )
+
+
 def forget_observations(db: sqlite3.Connection, keys: Collection[JobKey]) -> None:
     """Drop what was observed of jobs."""
     db.executemany(

@@ -27,7 +27,6 @@ class Ask:
     grain: int = 1
     allowed: tuple[int, ...] = ()
     weight: float = 1.0
-    wants: int | None = None
     held: int = 0
     overhead: Resources = field(default_factory=dict)
     lever: LeverSpec = field(default_factory=LeverSpec)
@@ -84,7 +83,6 @@ def ask(index: int, job: Job, capabilities: Capabilities, *, known: bool) -> Ask
         grain=max(1, job.sizes.grain),
         allowed=job.sizes.allowed,
         weight=job.tag.weight if job.tag.weight is not None and job.tag.weight > 0.0 else 1.0,
-        wants=job.wants,
         held=job.held,
         unit=job.unit,
         overhead=job.overhead,

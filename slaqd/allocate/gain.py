@@ -38,21 +38,31 @@ class Room:
     A resource that a unit has and the pool does not count is not limited.
     """
 
-    __slots__ = ("_left", "_names", "_whole")
+    __slots__ = ("_cost", "_left", "_names", "_share", "_unit", "_whole")
 
     def __init__(self, whole: Resources) -> None:
         self._names = tuple(whole)
         self._left = [whole[name] for name in self._names]
         self._whole = [max(1, amount) for amount in self._left]
+        self._unit: Resources | None = None
 
     def cost(self, unit: Resources) -> tuple[int, ...]:
         """Write a unit in this pool's resources."""
-        return tuple(unit.get(name, 0) for name in self._names)
+        self._look_at(unit)
+        return self._cost
 
     def share(self, unit: Resources) -> float:
         """Give a unit's dominant share of the whole pool (Ghodsi et al., DRF, NSDI 2011)."""
-        shares = [need / have for need, have in zip(self.cost(unit), self._whole, strict=True)]
-        return max(shares, default=0.0)
+        self._look_at(unit)
+        return self._share
+
+    def _look_at(self, unit: Resources) -> None:
+        # Most jobs of a pool have the same unit, and each is asked about many times.
+        if unit is not self._unit and unit != self._unit:
+            self._unit = unit
+            self._cost = tuple([unit.get(name, 0) for name in self._names])
+            shares = [need / have for need, have in zip(self._cost, self._whole, strict=True)]
+            self._share = max(shares, default=0.0)
 
     def fits(self, cost: tuple[int, ...], units: int) -> bool:
         """Tell whether so many units are still there."""

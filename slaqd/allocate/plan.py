@@ -82,8 +82,8 @@ class _Planner:
             if row not in self.units:
                 known = bool(self.forecast.known[row])
                 asks.append(ask(row, job, self.capabilities, known=known))
-            elif job.held:
-                _take(room, job.unit, job.held, job.overhead)
+            elif promised := max(job.held, job.target or 0):  # a growth that is under way comes true
+                _take(room, job.unit, promised, job.overhead)
         asks = self._admit(asks, room)
         shared = _for_units(asks, room)
         units = clamp(asks, self.policy.split(asks, self.forecast, shared), shared)

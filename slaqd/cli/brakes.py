@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from slaqd.cli.output import client, with_socket
-from slaqd.config import load_config
+from slaqd.client import Client
+from slaqd.config import Config, load_config
 from slaqd.errors import AlreadyRunning, ControlError, DaemonUnreachable
 from slaqd.wire import JobArgs, Verb
 
@@ -40,30 +41,64 @@ def restore(job: str | None, socket: Path | None, config: Path | None, *, all_: 
     if (job is None) != all_:
         msg = "say which JOB, or --all"
         raise click.UsageError(msg)
+    daemon = client(socket, config)
     try:
-        click.echo(client(socket, config).ask(Verb.RESTORE, str, JobArgs(job=job)))
+        click.echo(daemon.ask(Verb.RESTORE, str, JobArgs(job=job)))
     except DaemonUnreachable as error:
-        click.echo(_without_daemon(job, config, error))
+        click.echo(_restore_without_daemon(job, _settings(daemon, config, error), error))
 
 
 @click.command()
 @click.argument("job")
 @with_socket
 def drop(job: str, socket: Path | None, config: Path | None) -> None:
-    """Give JOB back what it had, and let slaqd know it no more; it runs on."""
-    click.echo(client(socket, config).ask(Verb.DROP, str, JobArgs(job=job)))
+    """Give JOB back what it had, and let slaqd know it no more; it runs on.
+
+    Works without a daemon too, from the journal that it left.
+    """
+    daemon = client(socket, config)
+    try:
+        click.echo(daemon.ask(Verb.DROP, str, JobArgs(job=job)))
+    except DaemonUnreachable as error:
+        click.echo(_drop_without_daemon(job, _settings(daemon, config, error), error))
 
 
-def _without_daemon(job: str | None, config: Path | None, unreachable: DaemonUnreachable) -> str:
+def _settings(daemon: Client, config: Path | None, unreachable: DaemonUnreachable) -> Config:
+    """Give the configuration of the slaqd that was asked: no other's journal is acted on."""
+    settings = load_config(config)
+    if daemon.path != Path(settings.slaqd.socket):
+        msg = f"{unreachable}; to do it without one, name its configuration: --config FILE"
+        raise DaemonUnreachable(msg) from unreachable
+    return settings
+
+
+def _restore_without_daemon(job: str | None, settings: Config, unreachable: DaemonUnreachable) -> str:
     from slaqd.daemon.offline import restore_offline  # noqa: PLC0415 - loads the journal and an adapter
 
-    settings = load_config(config)
     try:
         count = restore_offline(settings, job)
     except AlreadyRunning as error:
         raise unreachable from error
     if job is not None and not count:
-        code = "not_found"
-        raise ControlError(code, f"no daemon is running, and the journal knows no running job {job!r}")
-    where = settings.slaqd.state_dir
-    return f"no daemon is running; by the journal in {where}, jobs given back what they had: {count}"
+        raise _unknown(job)
+    return f"{_by_the_journal(settings)}, jobs given back what they had: {count}"
+
+
+def _drop_without_daemon(job: str, settings: Config, unreachable: DaemonUnreachable) -> str:
+    from slaqd.daemon.offline import drop_offline  # noqa: PLC0415 - as above
+
+    try:
+        known = drop_offline(settings, job)
+    except AlreadyRunning as error:
+        raise unreachable from error
+    if not known:
+        raise _unknown(job)
+    return f"{_by_the_journal(settings)}, job {job} has back what it had, and slaqd knows it no more"
+
+
+def _unknown(job: str) -> ControlError:
+    return ControlError("not_found", f"no daemon is running, and the journal knows no running job {job!r}")
+
+
+def _by_the_journal(settings: Config) -> str:
+    return f"no daemon is running; by the journal in {settings.slaqd.state_dir}"

@@ -72,20 +72,7 @@ def _without_daemon(
     from slaqd.daemon.offline import past_offline  # noqa: PLC0415 - loads the journal
 
     try:
-        return [
-            EventView(
-                at=one.at,
-                what=one.what,
-                job=one.job,
-                uid=one.uid,
-                before=one.before,
-                units=one.units,
-                why=one.why,
-                outcome=one.outcome,
-                outcome_why=one.outcome_why,
-            )
-            for one in past_offline(load_config(config), args.job, args.since)
-        ]
+        return past_offline(load_config(config), args.job, args.since)
     except StateError as error:
         msg = f"{unreachable}; and without it: {error}"
         raise DaemonUnreachable(msg) from error

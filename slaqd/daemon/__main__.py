@@ -11,8 +11,8 @@ import click
 import msgspec
 
 import slaqd
+from slaqd import logs
 from slaqd.config import Config, load_config
-from slaqd.daemon import logs
 from slaqd.daemon.service import check_config, serve
 from slaqd.errors import AlreadyRunning, ConfigError, SlaqdError, StateError
 from slaqd.types import Mode
@@ -25,28 +25,33 @@ EX_IOERR = 74
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--config", "path", type=click.Path(path_type=Path), help="The configuration file.")
 @click.option("--mode", type=click.Choice([mode.value for mode in Mode]), help="Overrides [slaqd] mode.")
+@click.option(
+    "--agent", help="Overrides [agent] socket: where slaqd-agent is asked, which reads as each user."
+)
 @click.option("--once", is_flag=True, help="Do one cycle and end; cgroups keep what it set, keepers let go.")
 @click.option("--check-config", "check", is_flag=True, help="Look at the configuration and end.")
 @click.version_option(slaqd.__version__)
-def main(path: Path | None, mode: str | None, *, once: bool, check: bool) -> None:
+def main(path: Path | None, mode: str | None, agent: str | None, *, once: bool, check: bool) -> None:
     """Give CPUs to the training jobs that will learn most from them."""
     try:
-        config = read(path, mode)
+        config = read(path, mode, agent)
         if check:
             check_config(config)
             click.echo(f"{config.path or 'the default configuration'}: good")
             return
         logs.configure()
         faulthandler.enable()  # the watchdog's SIGABRT then leaves in the log where it hung
-        serve(config, once=once, again=partial(read, path, mode))
+        serve(config, once=once, again=partial(read, path, mode, agent))
     except SlaqdError as error:
         click.echo(logs.complaint(str(error)), err=True)
         sys.exit(status_of(error))
 
 
-def read(path: Path | None, mode: str | None) -> Config:
-    """Read the configuration, and let the command line have the last word on the mode."""
+def read(path: Path | None, mode: str | None, agent: str | None = None) -> Config:
+    """Read the configuration, and let the command line have the last word on the mode and the agent."""
     config = load_config(path)
+    if agent is not None:
+        config = msgspec.structs.replace(config, agent=msgspec.structs.replace(config.agent, socket=agent))
     if mode is None:
         return config
     return msgspec.structs.replace(config, slaqd=msgspec.structs.replace(config.slaqd, mode=Mode(mode)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
@@ -11,12 +12,13 @@ import msgspec
 
 from slaqd import tag as tags
 from slaqd.adapter import Registration, load
+from slaqd.agent.oneself import Oneself
 from slaqd.clock import Clock, SystemClock
 from slaqd.config import Config, adapter_config, stop_file
 from slaqd.daemon import checks
 from slaqd.daemon.brakes import halted
-from slaqd.daemon.doctor import of_log, of_manager
-from slaqd.daemon.service import JOURNAL, Myself
+from slaqd.daemon.doctor import of_agent, of_doubt, of_log, of_manager
+from slaqd.daemon.service import JOURNAL
 from slaqd.errors import AdapterError, TagError
 from slaqd.observe import read_log
 from slaqd.types import Finding, Health, JobKey, Severity
@@ -34,6 +36,7 @@ def of_place(config: Config) -> list[Finding]:
         *checks.of_state(directory),
         *checks.of_socket(Path(config.slaqd.socket)),
         *checks.of_clock(clock),
+        *of_agent(config),
         *_manager(config, clock),
         *_journal(directory / JOURNAL),
     ]
@@ -48,8 +51,14 @@ class _Blank:
     def note(self, key: JobKey, name: str, value: str) -> None:
         del key, name, value
 
+    def note_all(self, notes: Sequence[tuple[JobKey, str, str]]) -> None:
+        del notes
+
     def notes(self, key: JobKey) -> Mapping[str, str]:
         del key
+        return {}
+
+    def all_notes(self) -> Mapping[JobKey, Mapping[str, str]]:
         return {}
 
     def forget(self, key: JobKey) -> None:
@@ -59,7 +68,7 @@ class _Blank:
 def _manager(config: Config, clock: Clock) -> list[Finding]:
     name = config.slaqd.adapter
     create = load(name)
-    adapter = create(adapter_config(config, name, create.Config), clock, _Blank(), Myself())
+    adapter = create(adapter_config(config, name, create.Config), clock, _Blank(), Oneself())
     try:
         snapshot = adapter.snapshot(clock.monotonic() + _LOOK_S)
         answer = Finding(Severity.OK, f"the manager ({name}) answers: pools {', '.join(snapshot.pools)}")
@@ -79,7 +88,7 @@ def _journal(path: Path) -> list[Finding]:
     try:
         if not path.exists():
             return []
-        jobs = _registered(path)
+        jobs, unconfirmed = _kept(path)
     except (OSError, sqlite3.Error, msgspec.MsgspecError) as error:
         return [
             Finding(
@@ -89,11 +98,14 @@ def _journal(path: Path) -> list[Finding]:
             )
         ]
     whole = Finding(Severity.OK, f"{path}: the journal is whole; jobs in it: {len(jobs)}")
-    return [whole, *_logs(jobs)]
+    return [whole, *([of_doubt(unconfirmed)] if unconfirmed else []), *_logs(jobs)]
 
 
-def _registered(path: Path) -> list[Registration]:
-    """Read the jobs that have not ended, without writing: no daemon may be there to share the file with."""
+def _kept(path: Path) -> tuple[list[Registration], str]:
+    """Read the jobs that have not ended, and what is in doubt (`slaqd.act.Journal.unconfirmed`).
+
+    Writes nothing: no daemon may be there to share the file with.
+    """
     shared = path.with_name(f"{path.name}-wal").exists()
     how = "mode=ro" if shared else "mode=ro&immutable=1"
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, timeout=2.0)) as db:
@@ -101,11 +113,16 @@ def _registered(path: Path) -> list[Registration]:
         if said != "ok":
             raise sqlite3.DatabaseError(said)
         rows = db.execute("SELECT registration FROM jobs WHERE ended IS NULL ORDER BY submitted").fetchall()
-    return [msgspec.json.decode(row[0], type=Registration) for row in rows]
+        doubt = db.execute("SELECT value FROM facts WHERE name = 'unconfirmed'").fetchone()
+    return [msgspec.json.decode(row[0], type=Registration) for row in rows], doubt[0] if doubt else ""
 
 
 def _logs(jobs: Iterable[Registration]) -> Iterable[Finding]:
     for job in jobs:
+        if job.owner.uid != os.geteuid():  # no user's path is opened with more rights than that user's
+            what = f"job {job.key.id}: its log was not looked at: it is {job.owner.name}'s"
+            yield Finding(Severity.OK, what, "start slaqd with its agent, and ask again")
+            continue
         if job.tag.log is None:
             yield of_log(job.key.id, Health.MISSING.value, "", "no log was named: give --log FILE")
             continue

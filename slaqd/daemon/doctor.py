@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from slaqd.act import Journal
 from slaqd.adapter import Adapter
+from slaqd.agent.client import Agent
+from slaqd.config import Config
 from slaqd.daemon import checks
 from slaqd.daemon.loop import Loop, Parts
+from slaqd.daemon.memory import CONFIRM, FREE_THE_DISK
 from slaqd.errors import AdapterError
 from slaqd.types import Finding, Health, Mode, Severity, State
 
@@ -21,27 +25,52 @@ def of_daemon(parts: Parts, loop: Loop) -> list[Finding]:
     live = [view for view in loop.view.jobs.values() if view.state != State.ENDED.value]
     return [
         *checks.of_config(config),
-        *_brakes(loop),
+        *_alarm(parts.journal, loop),
+        *_brakes(parts.journal, loop),
         *checks.of_state(Path(config.slaqd.state_dir)),
         *checks.of_socket(Path(config.slaqd.socket)),
         *checks.of_clock(parts.clock, loop.zero),
+        *of_agent(config),
         *_last_cycle(loop),
         *_asked(parts.adapter, loop),
         *(of_log(view.job, view.health, view.log, view.note) for view in live),
     ]
 
 
-def _brakes(loop: Loop) -> list[Finding]:
+def _alarm(journal: Journal, loop: Loop) -> list[Finding]:
+    """Say what is wrong with the journal: it was damaged and waits for a word, or can't be written now."""
+    if journal.unconfirmed:
+        return [of_doubt(journal.unconfirmed)]
+    return [Finding(Severity.ERROR, loop.alarm, FREE_THE_DISK)] if loop.alarm else []
+
+
+def of_doubt(unconfirmed: str) -> Finding:
+    """Say that slaqd acts on nothing until an admin has confirmed what became of the journal."""
+    return Finding(Severity.ERROR, f"nothing is acted on: {unconfirmed}", CONFIRM)
+
+
+def _brakes(journal: Journal, loop: Loop) -> list[Finding]:
     found = []
     if loop.config_error:
         what = f"the newest configuration is not in use: {loop.config_error}"
         found.append(Finding(Severity.ERROR, what, "mend it and send SIGHUP, or restart slaqd"))
     found += checks.of_stop(loop.halted)
-    if loop.paused:
+    if journal.fact("paused") == "1":
         found.append(Finding(Severity.WARNING, "everything is paused", "slaqctl resume"))
     if loop.config.slaqd.mode is Mode.OBSERVE:
         found.append(Finding(Severity.OK, "observing only, as [slaqd] mode says"))
     return found
+
+
+def of_agent(config: Config) -> list[Finding]:
+    """Knock at the agent, where the configuration has one."""
+    if not config.agent.socket:
+        return []
+    agent = Agent(config.agent.socket)
+    try:
+        return agent.check()
+    finally:
+        agent.close()
 
 
 def _last_cycle(loop: Loop) -> list[Finding]:

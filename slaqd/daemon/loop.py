@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 import msgspec
 import structlog
 
-from slaqd.act import Done, Journal, execute, reconcile
+from slaqd.act import Done, Journal, execute, reconcile, stale
 from slaqd.adapter import Adapter
 from slaqd.allocate import make_plan
 from slaqd.clock import Clock
 from slaqd.config import Config, EnforceSection, stop_file
 from slaqd.daemon.brakes import braked, free_to_start, halted, observed
+from slaqd.daemon.eyes import Eyes
 from slaqd.daemon.memory import Memory
 from slaqd.daemon.sentence import doubt, rooms
 from slaqd.daemon.sentence import sentence as make_sentence
@@ -24,7 +25,7 @@ from slaqd.daemon.tally import Tally
 from slaqd.daemon.view import View, live_views
 from slaqd.daemon.watch import Watch
 from slaqd.errors import AdapterError, AdapterUnavailable, ConfigError, StateError
-from slaqd.predict import forecast
+from slaqd.predict import Forecaster
 from slaqd.types import (
     Accepted,
     Action,
@@ -66,10 +67,13 @@ class Loop:
     each cycle's sentence when ``view`` is new; it must neither raise nor wait for long.
     """
 
-    def __init__(self, parts: Parts, finished: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, parts: Parts, finished: Callable[[str], None] | None = None, eyes: Eyes | None = None
+    ) -> None:
         self._parts = parts
         self._finished = finished
-        self._watch = Watch()
+        self._watch = Watch(eyes)
+        self._forecaster = Forecaster()
         self._memory = Memory(parts.journal, self._watch, parts.clock)
         self._memory.recall()
         self._wake = threading.Event()
@@ -206,11 +210,13 @@ class Loop:
         snapshot = parts.adapter.snapshot(parts.clock.monotonic() + _SNAPSHOT_S)
         if snapshot.gaps:
             raise AdapterUnavailable(f"the snapshot is not whole: {'; '.join(snapshot.gaps)}")
+        if old := self._too_old(snapshot):
+            raise AdapterUnavailable(old)
         paused = parts.journal.paused()
         alone = observed(snapshot, self._lists(), os.geteuid())
         snapshot = braked(snapshot, paused, alone)
         curves, paces = self._watch.look(snapshot, self._steady())
-        outlook = forecast(curves, paces, parts.config.slaqd.epoch_s)
+        outlook = self._forecaster.forecast(curves, paces, parts.config.slaqd.epoch_s)
         plan = make_plan(snapshot, outlook, parts.adapter.capabilities(), parts.config.policy.name)
         done, brake = self._act_if_may(plan, snapshot)
         self._keep(plan, snapshot)
@@ -243,6 +249,9 @@ class Loop:
         """Act, or give the reason for not acting; a journal that can't be written (full disk) is one."""
         if not self.enforcing:
             return (), self._brake()
+        if old := self._too_old(snapshot):  # slaqd was stopped, or its cycles take longer than its epoch
+            self._tally.blame(AdapterUnavailable(old))
+            return (), f"nothing changed: {old}"
         try:
             return self._act(plan, snapshot), ""
         except StateError as error:
@@ -252,7 +261,11 @@ class Loop:
     def _act(self, plan: Plan, snapshot: Snapshot) -> tuple[Done, ...]:
         name = f"{self._parts.run}.{self._cycles}"
         actions = reconcile(plan, snapshot, self._parts.adapter.capabilities(), name)
-        return self._execute(actions, snapshot, lambda: self.halted)
+        # Asked once more right before the act: writing down the intents may have taken long.
+        return self._execute(actions, snapshot, lambda: self.halted or self._too_old(snapshot))
+
+    def _too_old(self, snapshot: Snapshot) -> str:
+        return stale(snapshot, self._parts.clock.monotonic(), self.config.slaqd.epoch_s)
 
     def _execute(
         self, actions: Sequence[Action], snapshot: Snapshot, bar: Callable[[], str] = lambda: ""
@@ -298,17 +311,19 @@ class Loop:
                 self._tally.blame(error)
 
     def _close_ended(self, snapshot: Snapshot, views: dict[JobKey, JobView]) -> None:
-        for job in snapshot.jobs:
-            if job.state is State.ENDED:
-                last = msgspec.json.encode(views[job.key]).decode()
-                try:
-                    self._parts.journal.end(job.key, self._parts.clock.wall(), last)
-                except StateError as error:
-                    self._tally.blame(error)
-                    log.warning("the journal can't take a job's end yet", job=job.key.id, error=str(error))
-                    continue
-                del views[job.key]
-                log.info("job ended", job=job.key.id, name=job.name, user=job.owner.name)
+        ended = [job for job in snapshot.jobs if job.state is State.ENDED]
+        if not ended:
+            return
+        lasts = {job.key: msgspec.json.encode(views[job.key]).decode() for job in ended}
+        try:
+            self._parts.journal.end_all(lasts, self._parts.clock.wall())
+        except StateError as error:
+            self._tally.blame(error)
+            log.warning("the journal can't take jobs' ends yet", jobs=len(ended), error=str(error))
+            return
+        for job in ended:
+            del views[job.key]
+            log.info("job ended", job=job.key.id, name=job.name, user=job.owner.name)
 
     # acts beside the cycle
 

@@ -17,9 +17,9 @@ from slaqd.types import Plan, Snapshot
 OBSERVED_EVERY_S = 60.0
 """So often at most is what was observed of all jobs written: a crash costs no more measurements than that."""
 
-_DO = "free or repair the disk; slaqd only observes until it can write again"
+FREE_THE_DISK = "free or repair the disk; slaqd only observes until it can write again"
 
-_CONFIRM = "compare slaqctl jobs with what runs, then say: slaqctl resume"
+CONFIRM = "compare slaqctl jobs with what runs, then say: slaqctl resume"
 
 log = structlog.get_logger("slaqd")
 
@@ -41,7 +41,7 @@ class Memory:
         """Take up what the slaqd before this one knew: its last plans and the paces it measured."""
         if self._journal.unconfirmed:
             log.error(
-                "nothing is acted on before an admin confirms it", why=self._journal.unconfirmed, do=_CONFIRM
+                "nothing is acted on before an admin confirms it", why=self._journal.unconfirmed, do=CONFIRM
             )
         with suppress(StateError):  # it saves measuring anew, no more
             self._plans = Plans(self._journal.last_plans())
@@ -70,7 +70,7 @@ class Memory:
         self._failures = self._journal.failures
         if failing:
             if not self.alarm:
-                log.error("the journal can't be written", error=self._journal.trouble, do=_DO)
+                log.error("the journal can't be written", error=self._journal.trouble, do=FREE_THE_DISK)
             self.alarm = self._journal.trouble
         elif self.alarm:
             with suppress(StateError):

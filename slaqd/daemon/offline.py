@@ -1,18 +1,21 @@
-"""Restores jobs, and tells what happened, without a daemon, from the journal alone."""
+"""Restores and drops jobs, and tells what happened, without a daemon, from the journal alone."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from slaqd.act import Journal, execute, open_journal
-from slaqd.act.past import Ask, Event, read_past
+from slaqd.act.past import Ask, read_past
 from slaqd.clock import SystemClock
 from slaqd.config import Config
 from slaqd.daemon.loop import refusals
-from slaqd.daemon.service import JOURNAL, make_adapter
+from slaqd.daemon.service import JOURNAL, hands_of, make_adapter
 from slaqd.daemon.state import state
 from slaqd.errors import AdapterRefused, StateError
-from slaqd.types import Restore, State
+from slaqd.types import JobKey, Restore, State
+from slaqd.wire import EventView
 
 _APPLY_S = 30.0
 
@@ -24,19 +27,26 @@ def restore_offline(config: Config, job: str | None) -> int:
     a daemon holds the state, `AdapterRefused` with the reasons where a job could
     not be restored, `StateError` where the state can't be looked into.
     """
-    clock = SystemClock()
-    directory = Path(config.slaqd.state_dir)
-    if not _is_there(directory / JOURNAL):
-        return 0
-    with state(directory):
-        journal = open_journal(directory / JOURNAL, clock.wall())
-        try:
-            return _restore(config, journal, clock, job)
-        finally:
-            journal.close()
+    with _left(config) as journal:
+        return 0 if journal is None else len(_give_back(config, journal, job, "slaqctl restore"))
 
 
-def past_offline(config: Config, job: str | None, since: float) -> list[Event]:
+def drop_offline(config: Config, job: str) -> bool:
+    """Give a job back what it had, and forget it; say whether the journal knew it.
+
+    Raises as `restore_offline` does; the job is known still, and paused, then.
+    """
+    with _left(config) as journal:
+        known = [] if journal is None else [one.key for one in journal.registrations() if one.key.id == job]
+        if journal is None or not known:
+            return False
+        _give_back(config, journal, job, "slaqctl drop")
+        for key in known:
+            journal.drop(key)
+        return True
+
+
+def past_offline(config: Config, job: str | None, since: float) -> list[EventView]:
     """Tell what happened, from the journal alone, changing nothing.
 
     Raises `StateError` as `slaqd.act.past.read_past` does.
@@ -55,8 +65,20 @@ def _is_there(journal: Path) -> bool:
     return True
 
 
-def _restore(config: Config, journal: Journal, clock: SystemClock, job: str | None) -> int:
-    adapter = make_adapter(config, clock, journal)
+@contextmanager
+def _left(config: Config) -> Iterator[Journal | None]:
+    """Hold the journal that a daemon left, and its state; None where there is none."""
+    directory = Path(config.slaqd.state_dir)
+    if not _is_there(directory / JOURNAL):
+        yield None
+        return
+    with state(directory), closing(open_journal(directory / JOURNAL, SystemClock().wall())) as journal:
+        yield journal
+
+
+def _give_back(config: Config, journal: Journal, job: str | None, why: str) -> Sequence[JobKey]:
+    clock = SystemClock()
+    adapter = make_adapter(config, clock, journal, hands_of(config))
     deadline = clock.monotonic() + _APPLY_S
     snapshot = adapter.snapshot(deadline)
     jobs = [one for one in snapshot.jobs if one.state is not State.ENDED and job in (None, one.key.id)]
@@ -66,7 +88,7 @@ def _restore(config: Config, journal: Journal, clock: SystemClock, job: str | No
         journal.keep_fact("paused", "1")
     run = journal.begin_run(clock.wall())
     actions = [
-        Restore(id=f"{run}.r-{number}", key=one.key, incarnation=snapshot.incarnation, why="slaqctl restore")
+        Restore(id=f"{run}.r-{number}", key=one.key, incarnation=snapshot.incarnation, why=why)
         for number, one in enumerate(jobs)
     ]
     before = {one.key: one.target for one in jobs}
@@ -74,4 +96,4 @@ def _restore(config: Config, journal: Journal, clock: SystemClock, job: str | No
     adapter.close(restore=False)
     if wrong:
         raise AdapterRefused("; ".join(wrong))
-    return len(jobs)
+    return [one.key for one in jobs]

@@ -10,7 +10,7 @@ from slaqd.adapter import load
 from slaqd.config import Config, adapter_config, place
 from slaqd.errors import ConfigError
 
-_CHANGE = frozenset({("slaqd", "mode"), ("slaqd", "epoch_s")})
+_CHANGE = frozenset({("slaqd", "mode"), ("slaqd", "epoch_s"), ("slaqd", "admin_group")})
 _CHANGE_WHOLE = frozenset({"policy", "enforce"})
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
+import time
+from collections.abc import Callable
 
 from slaqd.adapter import Adapter
 from slaqd.clock import Clock
@@ -12,6 +16,11 @@ from slaqd.types import JobKey, Owner
 
 ASKS_PER_S = 50.0
 ASKS_BURST = 200.0
+MEMBER_S = 60.0
+"""A group's members are asked of the name service so often at most, for each user."""
+
+
+_MOST_MEMBERS = 10_000
 
 
 class Rights:
@@ -27,12 +36,23 @@ class Rights:
         Whom to ask, and how often.
     everybody
         Whether users other than root and slaqd's own are served at all.
+    admins
+        Names the group whose members are admins too; empty where there is none.
 
     """
 
-    def __init__(self, adapter: Adapter, clock: Clock, *, everybody: bool = False) -> None:
+    def __init__(
+        self,
+        adapter: Adapter,
+        clock: Clock,
+        *,
+        everybody: bool = False,
+        admins: Callable[[], str] = str,
+    ) -> None:
         self.own = os.geteuid()
         self._adapter = adapter
+        self._admins = admins
+        self._members: dict[tuple[str, int], tuple[float, bool]] = {}
         self.everybody = everybody
         self._asked = Buckets(ASKS_PER_S, ASKS_BURST, clock.monotonic)
 
@@ -42,7 +62,20 @@ class Rights:
 
     def admin(self, uid: int) -> bool:
         """Tell whether a user may do everything."""
-        return uid in (0, self.own)
+        return uid in (0, self.own) or self._is_member(uid)
+
+    def _is_member(self, uid: int) -> bool:
+        group = self._admins()
+        if not group:
+            return False
+        now = time.monotonic()
+        at, known = self._members.get((group, uid), (-MEMBER_S, False))
+        if now - at >= MEMBER_S:
+            if len(self._members) >= _MOST_MEMBERS:
+                self._members.clear()
+            known = is_member(uid, group)
+            self._members[group, uid] = (now, known)
+        return known
 
     def sees(self, uid: int, owner: int | None) -> bool:
         """Tell whether a user may see the jobs of another."""
@@ -80,4 +113,15 @@ class Rights:
     def check_admin(self, uid: int, what: str) -> None:
         """Let an admin pass; `NotPermitted` for everybody else."""
         if not self.admin(uid):
-            raise NotPermitted(f"{what} is for root and uid {self.own}; you are uid {uid}")
+            group = self._admins()
+            others = f", uid {self.own} and the group {group}" if group else f" and uid {self.own}"
+            raise NotPermitted(f"{what} is for root{others}; you are uid {uid}")
+
+
+def is_member(uid: int, group: str) -> bool:
+    """Tell whether a user is in a group, as the name service says now; unknown ones are in none."""
+    try:
+        user = pwd.getpwuid(uid)
+        return grp.getgrnam(group).gr_gid in os.getgrouplist(user.pw_name, user.pw_gid)
+    except (KeyError, OverflowError):
+        return False

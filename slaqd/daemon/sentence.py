@@ -16,7 +16,11 @@ def doubt(unconfirmed: str) -> str:
 def rooms(snapshot: Snapshot) -> dict[str, int]:
     """Count each pool's room in units of the jobs in it; the smallest unit speaks for all."""
     found: dict[str, int] = {}
+    last = None
     for job in snapshot.jobs:
+        if (job.pool, job.unit) == last:
+            continue
+        last = (job.pool, job.unit)
         room = snapshot.pools.get(job.pool, {})
         fits = min((room.get(name, 0) // amount for name, amount in job.unit.items() if amount), default=0)
         found[job.pool] = max(found.get(job.pool, 0), fits)

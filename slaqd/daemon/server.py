@@ -37,6 +37,8 @@ class Server:
         Called in several threads.
     limits
         How much one uid may ask, and all together.
+    everybody
+        Whether all users may knock, or only the one that slaqd runs as (and root).
 
     Raises
     ------
@@ -45,14 +47,21 @@ class Server:
 
     """
 
-    def __init__(self, path: Path, answer: Answer, limits: Limits = Limits()) -> None:  # noqa: B008 - frozen
+    def __init__(
+        self,
+        path: Path,
+        answer: Answer,
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+        *,
+        everybody: bool = False,
+    ) -> None:
         self._path = path
         self._answer = answer
         self._buckets = Buckets(limits.per_s, limits.burst)
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.parent.mkdir(mode=0o755 if everybody else 0o700, parents=True, exist_ok=True)
             _make_way(path)
-            listener = _bound(path)
+            listener = _bound(path, closed=0o111 if everybody else 0o177)
         except OSError as error:
             msg = f"{path}: the control socket can't be made: {error.strerror or error}"
             raise StateError(msg) from error
@@ -89,9 +98,9 @@ def _of_another_version(line: bytes) -> wire.Reply | None:
     return None
 
 
-def _bound(path: Path) -> socket.socket:
+def _bound(path: Path, closed: int) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX)
-    previous = os.umask(0o177)
+    previous = os.umask(closed)
     try:
         listener.bind(str(path))
     except OSError:

@@ -14,31 +14,26 @@ import structlog
 
 import slaqd
 from slaqd.act import Journal, open_journal
-from slaqd.adapter import Adapter, installed, load
+from slaqd.act.follow import FollowFiles
+from slaqd.adapter import Adapter, AsUser, installed, load
+from slaqd.agent.client import Agent
+from slaqd.agent.oneself import Oneself
 from slaqd.allocate import POLICIES
 from slaqd.clock import Clock, SystemClock
 from slaqd.config import Config, adapter_config, place
 from slaqd.daemon.exporter import Exporter, places
 from slaqd.daemon.loop import Loop, Parts
-from slaqd.daemon.notify import Notify
 from slaqd.daemon.renew import renewed
 from slaqd.daemon.server import Server
 from slaqd.daemon.state import state
 from slaqd.daemon.verbs import Verbs
 from slaqd.errors import ConfigError
+from slaqd.notify import Notify
 from slaqd.types import Severity
 
 JOURNAL = "journal.sqlite"
 
 log = structlog.get_logger("slaqd")
-
-
-class Myself:
-    """Acts as the one user slaqd runs as; see `slaqd.adapter.AsUser`."""
-
-    def uid(self) -> int:
-        """See `slaqd.adapter.AsUser.uid`."""
-        return os.geteuid()
 
 
 def check_config(config: Config) -> None:
@@ -67,11 +62,18 @@ def check_config(config: Config) -> None:
         raise ConfigError(msg)
 
 
-def make_adapter(config: Config, clock: Clock, journal: Journal) -> Adapter:
-    """Load the adapter that the configuration names, and make it."""
+def hands_of(config: Config) -> AsUser:
+    """Choose who acts in users' names where no daemon runs: root can do by itself what the agent would."""
+    if config.agent.socket and os.geteuid() != 0:
+        return Agent(config.agent.socket)
+    return Oneself()
+
+
+def make_adapter(config: Config, clock: Clock, journal: Journal, as_user: AsUser) -> Adapter:
+    """Load the adapter that the configuration names, and make it; the lever ``file`` is the core's own."""
     create = load(config.slaqd.adapter)
     section = adapter_config(config, config.slaqd.adapter, create.Config)
-    return create(section, clock, journal, Myself())
+    return FollowFiles(create(section, clock, journal, as_user), as_user, journal, clock)
 
 
 def serve(config: Config, *, once: bool = False, again: Callable[[], Config] | None = None) -> None:
@@ -84,27 +86,36 @@ def serve(config: Config, *, once: bool = False, again: Callable[[], Config] | N
     clock = SystemClock()
     with state(Path(config.slaqd.state_dir)) as directory:
         journal = open_journal(directory / JOURNAL, clock.wall())
+        agent = Agent(config.agent.socket) if config.agent.socket else None
         try:
             parts = Parts(
                 config=config,
                 clock=clock,
-                adapter=make_adapter(config, clock, journal),
+                adapter=make_adapter(config, clock, journal, agent or Oneself()),
                 journal=journal,
                 run=journal.begin_run(clock.wall()),
             )
-            _serve(parts, once=once, again=again)
+            _serve(parts, agent, once=once, again=again)
         finally:
             journal.close()
+            if agent is not None:
+                agent.close()
 
 
-def _serve(parts: Parts, *, once: bool, again: Callable[[], Config] | None = None) -> None:
+def _serve(
+    parts: Parts,
+    agent: Agent | None = None,
+    *,
+    once: bool,
+    again: Callable[[], Config] | None = None,
+) -> None:
     notify = Notify()
 
     def finished(sentence: str) -> None:
         notify.cycle(f"{sentence}; not in use: {loop.config_error}" if loop.config_error else sentence)
         exporter.tell()
 
-    loop = Loop(parts, finished)
+    loop = Loop(parts, finished, agent)
     section = parts.config.slaqd
     log.info(
         "slaqd starts",
@@ -123,7 +134,8 @@ def _serve(parts: Parts, *, once: bool, again: Callable[[], Config] | None = Non
         exporter.close(stays=True)
         parts.adapter.close(restore=False)
         return
-    server = Server(Path(section.socket), Verbs(parts, loop).answer)
+    everybody = agent is not None
+    server = Server(Path(section.socket), Verbs(parts, loop, everybody=everybody).answer, everybody=everybody)
     exporter = Exporter(lambda: loop.config, lambda: loop.view)
     # Around the end too: an impatient second Ctrl-C must not leave jobs under quota.
     with _signals(loop, lambda: _reread(loop, notify, again)):

@@ -12,7 +12,7 @@ import msgspec
 import slaqd
 from slaqd import tag as tags
 from slaqd import wire
-from slaqd.act.past import Ask, Event
+from slaqd.act.past import Ask
 from slaqd.adapter import Registration
 from slaqd.daemon.doctor import of_daemon
 from slaqd.daemon.loop import Loop, Parts, refusals
@@ -42,7 +42,12 @@ class Verbs:
     def __init__(self, parts: Parts, loop: Loop, *, everybody: bool = False) -> None:
         self._parts = parts
         self._loop = loop
-        self._rights = Rights(parts.adapter, parts.clock, everybody=everybody)
+        self._rights = Rights(
+            parts.adapter,
+            parts.clock,
+            everybody=everybody,
+            admins=lambda: loop.config.slaqd.admin_group,
+        )
         self._started = parts.clock.wall()
         self._table: Mapping[Verb, Callable[[msgspec.Raw, int], Any]] = {
             Verb.STATUS: self._status,
@@ -146,7 +151,7 @@ class Verbs:
         self._rights.check_admin(uid, "slaqctl doctor")
         return of_daemon(self._parts, self._loop)
 
-    def _history(self, raw: msgspec.Raw, uid: int) -> list[Event]:
+    def _history(self, raw: msgspec.Raw, uid: int) -> list[wire.EventView]:
         args = _decode(raw, wire.HistoryArgs)
         whose = None if self._rights.admin(uid) else uid
         return list(self._parts.journal.past(Ask(job=args.job, since=args.since, uid=whose)))

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 
 import msgspec
-import structlog
 
 from slaqd import tag as tags
 from slaqd.act.records import Observation
+from slaqd.agent.protocol import Source
+from slaqd.daemon.eyes import Eyes, OwnEyes
 from slaqd.errors import TagError
-from slaqd.observe import Log
 from slaqd.predict import Pace
 from slaqd.types import Curve, Health, Job, JobKey, Snapshot, State
 
 _CLOCKS_AGREE_S = 60.0
 _MOST_HELD = 256
-_FAULT = "a fault of slaqd's own in reading this log; its trace is in slaqd's log"
 _NO_LOG = Curve(health=Health.MISSING, note="no log was named: give --log FILE (or log= in the tag)")
-
-log = structlog.get_logger("slaqd")
 
 
 @dataclass
@@ -29,7 +26,7 @@ class _Followed:
     """What is kept of one job between two cycles, and what of it names its log."""
 
     named: tuple[object, ...]
-    log: Log | None
+    source: Source | None
     uid: int
     pace: Pace = field(default_factory=Pace)
     curve: Curve = field(default_factory=Curve)
@@ -38,9 +35,10 @@ class _Followed:
 
 
 class Watch:
-    """The logs and paces of the jobs of one snapshot after another."""
+    """The logs and paces of the jobs of one snapshot after another; ``eyes`` read the logs."""
 
-    def __init__(self) -> None:
+    def __init__(self, eyes: Eyes | None = None) -> None:
+        self._eyes = eyes or OwnEyes()
         self._jobs: dict[JobKey, _Followed] = {}
         self._recalled: dict[JobKey, Observation] = {}
         self._kept: dict[JobKey, Observation] = {}
@@ -51,7 +49,7 @@ class Watch:
 
     def observations(self) -> list[Observation]:
         """Give what is known of each job, where it is not what was kept last."""
-        now = [_observation(key, one) for key, one in self._jobs.items() if one.log]
+        now = [_observation(key, one) for key, one in self._jobs.items() if one.source]
         return [one for one in now if self._kept.get(one.key) != one]
 
     def kept(self, observations: Iterable[Observation]) -> None:
@@ -74,24 +72,28 @@ class Watch:
         curves, paces
             One of each per job, in the snapshot's order.
 
+        Raises
+        ------
+        AgentUnavailable
+            No log can be read now.
+
         """
         self._jobs = {job.key: _follow(job, self._jobs.get(job.key)) for job in snapshot.jobs}
         for key in self._recalled.keys() & self._jobs.keys():
             _take_up(self._jobs[key], self._recalled.pop(key))
+        sources = [one.source for one in self._jobs.values() if one.source]
+        curves = self._eyes.look(sources, now)
         for job in snapshot.jobs:
-            self._look_at(job, now)
+            self._learn_of(job, curves, now)
         followed = [self._jobs[job.key] for job in snapshot.jobs]
         return [one.curve for one in followed], [one.pace for one in followed]
 
-    def _look_at(self, job: Job, now: float) -> None:
+    def _learn_of(self, job: Job, curves: Mapping[str, Curve], now: float) -> None:
         one = self._jobs[job.key]
         units = job.held if job.state is State.RUNNING else 0
-        try:
-            one.curve = one.log.poll(now) if one.log else one.curve
+        if one.source is not None:
+            one.curve = curves.get(one.source.job, one.curve)
             _learn(one, now)
-        except Exception:  # one user's odd log must not cost the others their cycle
-            log.exception("a fault in reading a log", job=job.key.id, path=one.curve.path)
-            one.curve = Curve(health=Health.UNREADABLE, path=one.curve.path, note=_FAULT)
         self.hold(job.key, units, now)
 
     def hold(self, key: JobKey, units: int, now: float) -> None:
@@ -113,13 +115,15 @@ def _follow(job: Job, before: _Followed | None) -> _Followed:
     if before is not None and before.named == named:
         return before
     if tag.log is None:
-        return _Followed(named, log=None, uid=job.owner.uid, curve=_NO_LOG)
+        return _Followed(named, source=None, uid=job.owner.uid, curve=_NO_LOG)
     try:
         path = tags.expand(tag.log, key=job.key, user=job.owner.name, name=job.name, cwd=job.cwd)
     except TagError as error:
         curve = Curve(health=Health.UNREADABLE, note=str(error))
-        return _Followed(named, log=None, uid=job.owner.uid, curve=curve)
-    return _Followed(named, log=Log(path, tag), uid=job.owner.uid)
+        return _Followed(named, source=None, uid=job.owner.uid, curve=curve)
+    name = f"{job.key.manager}:{job.key.id}:{job.key.start}"
+    source = Source(job=name, uid=job.owner.uid, root=job.cwd, path=path, tag=tag)
+    return _Followed(named, source=source, uid=job.owner.uid)
 
 
 def _observation(key: JobKey, one: _Followed) -> Observation:

@@ -10,7 +10,7 @@ SoCC 2017); the cost does not grow with a job's history.
 
 from __future__ import annotations
 
-from slaqd.predict.forecast import Forecast, Normaliser, Prediction, forecast, predict_curve
+from slaqd.predict.forecast import Forecast, Forecaster, Normaliser, Prediction, forecast, predict_curve
 from slaqd.predict.speed import Pace
 
-__all__ = ["Forecast", "Normaliser", "Pace", "Prediction", "forecast", "predict_curve"]
+__all__ = ["Forecast", "Forecaster", "Normaliser", "Pace", "Prediction", "forecast", "predict_curve"]

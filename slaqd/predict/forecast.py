@@ -132,27 +132,95 @@ def forecast(
         What falls are divided by.
 
     """
+    return _cast(_shapes(curves, normaliser), curves, paces, epoch_s)
+
+
+class Forecaster:
+    """Forecasts cycle after cycle: `forecast`, with only those curves fitted that are new.
+
+    A curve that is the same object as at the call before is the same curve.
+    """
+
+    def __init__(self, normaliser: Normaliser = "change") -> None:
+        self._normaliser = normaliser
+        self._curves: tuple[Curve, ...] = ()
+        self._shapes = _shapes((), normaliser)
+
+    def forecast(self, curves: Sequence[Curve], paces: Sequence[Pace], epoch_s: float) -> Forecast:
+        """See `forecast`."""
+        rows = {id(curve): row for row, curve in enumerate(self._curves)}
+        new = [curve for curve in curves if id(curve) not in rows]
+        shapes = self._shapes.and_those(_shapes(new, self._normaliser)) if new else self._shapes
+        rows |= {id(curve): len(self._curves) + at for at, curve in enumerate(new)}
+        self._shapes = shapes.of([rows[id(curve)] for curve in curves])
+        self._curves = tuple(curves)
+        return _cast(self._shapes, curves, paces, epoch_s)
+
+
+@dataclass(frozen=True)
+class _Shapes:
+    """What curves alone tell, one row a job: see `Forecast`; ``sound`` as in `Series`."""
+
+    sound: Bools
+    span: Floats
+    fits: Fits
+    level: Floats
+    unit: Floats
+    worth: Floats
+
+    def of(self, rows: list[int]) -> _Shapes:
+        """Give these rows, in this order."""
+        if rows == list(range(len(self.span))):
+            return self
+        at = np.array(rows, dtype=np.int64)
+        fits = Fits(**{name: values[at] for name, values in vars(self.fits).items()})
+        own = {name: values[at] for name, values in vars(self).items() if name != "fits"}
+        return _Shapes(fits=fits, **own)
+
+    def and_those(self, more: _Shapes) -> _Shapes:
+        """Give these rows and then those."""
+        both = {name: np.concatenate([old, vars(more.fits)[name]]) for name, old in vars(self.fits).items()}
+        own = {
+            name: np.concatenate([old, vars(more)[name]])
+            for name, old in vars(self).items()
+            if name != "fits"
+        }
+        return _Shapes(fits=Fits(**both), **own)
+
+
+def _shapes(curves: Sequence[Curve], normaliser: Normaliser) -> _Shapes:
+    """Fit curves."""
     series = from_curves(curves)
     fits = fit(series)
-    theta = thetas(paces)
-    reason = tuple(
-        _reason(curve, sound=bool(sound), paced=pace.known)
-        for curve, sound, pace in zip(curves, series.sound, paces, strict=True)
-    )
-    known = np.array([not words for words in reason], dtype=bool)
     height = np.where(series.flat, 0.0, series.height)
     # Smooth curves go on from where they are, noisy ones from where the fit is.
     shown = series.y[:, -1] - fits.residual * (1.0 - fits.drift)
-    return Forecast(
-        known=known,
-        reason=reason,
-        epoch_s=epoch_s,
-        theta=theta,
+    return _Shapes(
+        sound=series.sound,
         span=series.span,
         fits=fits,
         level=series.scale * (series.offset + height * shown),
         unit=series.scale * height,
         worth=_worth(series, curves, normaliser),
+    )
+
+
+def _cast(shapes: _Shapes, curves: Sequence[Curve], paces: Sequence[Pace], epoch_s: float) -> Forecast:
+    """Add to what the curves tell how fast the jobs go."""
+    reason = tuple(
+        _reason(curve, sound=sound, paced=pace.known)
+        for curve, sound, pace in zip(curves, shapes.sound.tolist(), paces, strict=True)
+    )
+    return Forecast(
+        known=np.array([not words for words in reason], dtype=bool),
+        reason=reason,
+        epoch_s=epoch_s,
+        theta=thetas(paces),
+        span=shapes.span,
+        fits=shapes.fits,
+        level=shapes.level,
+        unit=shapes.unit,
+        worth=shapes.worth,
     )
 
 

@@ -12,8 +12,9 @@ Nothing here imports pytest: the checks are plain asserts.
 
 from __future__ import annotations
 
+from slaqd.agent.oneself import Oneself
 from slaqd.testing.contract import PATIENCE_S, AdapterContract, World
-from slaqd.testing.fakes import FakeAdapter, FakeConfig, FakeManager, ManualClock, MemoryStore, Oneself
+from slaqd.testing.fakes import FakeAdapter, FakeConfig, FakeManager, ManualClock, MemoryStore
 
 __all__ = [
     "PATIENCE_S",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 
 from slaqd.adapter import AsUser, Capabilities, LeverSpec, Registration, Store
@@ -84,21 +83,22 @@ class MemoryStore:
         """See `Store.note`."""
         self._notes.setdefault(key, {})[name] = value
 
+    def note_all(self, notes: Sequence[tuple[JobKey, str, str]]) -> None:
+        """See `Store.note_all`."""
+        for key, name, value in notes:
+            self.note(key, name, value)
+
     def notes(self, key: JobKey) -> Mapping[str, str]:
         """See `Store.notes`."""
         return dict(self._notes.get(key, {}))
 
+    def all_notes(self) -> Mapping[JobKey, Mapping[str, str]]:
+        """See `Store.all_notes`."""
+        return {key: dict(notes) for key, notes in self._notes.items()}
+
     def forget(self, key: JobKey) -> None:
         """See `Store.forget`."""
         self._notes.pop(key, None)
-
-
-class Oneself:
-    """An `AsUser` for one's own jobs: no agent, no other identity."""
-
-    def uid(self) -> int:
-        """See `AsUser.uid`."""
-        return os.getuid()
 
 
 class FakeConfig(Struct, frozen=True):

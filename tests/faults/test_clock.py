@@ -1,10 +1,11 @@
-"""The wall clock set on or back by a day: the same plans, no job lost, cycles at their pace."""
+"""The wall clock set on or back, by a second or a day: the same plans, no job lost, cycles at their pace."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,16 +16,17 @@ from slaqd.act import Journal
 from slaqd.testing import ManualClock
 
 DAY = 86_400.0
+TURNS = 16
 TEN = ("--min", "10", "--max", "10")
 FAKETIME = next(iter(sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))), Path("libfaketime.so.1"))
 
 
 class Trainings:
-    """Three jobs that learn differently; their logs tell the time, or don't."""
+    """Three jobs that learn differently; their logs tell the time by a clock, or don't."""
 
-    def __init__(self, folder: Path, *, timed: bool) -> None:
+    def __init__(self, folder: Path, tells: Callable[[ManualClock], float] | None) -> None:
         self.logs = [folder / f"{number}.jsonl" for number in range(3)]
-        self.timed = timed
+        self.tells = tells
         self.step = 0
 
     def go_on(self, clock: ManualClock) -> None:
@@ -33,23 +35,34 @@ class Trainings:
                 for step in range(self.step, self.step + 4):
                     loss = 1 + 10 * math.exp(-step / (4, 20, 80)[number])
                     point = {"step": step, "loss": loss}
-                    if self.timed:
-                        point["time"] = clock.wall() + 0.7 * (step - self.step)
+                    if self.tells is not None:
+                        point["time"] = self.tells(clock) + 0.7 * (step - self.step)
                     out.write(json.dumps(point) + "\n")
         self.step += 4
 
 
-def plans(folder: Path, jump: float, *, timed: bool) -> Sequence[dict[str, int]]:
-    """Give what jobs hold, cycle after cycle; the clock jumps before the eighth."""
+def turned_clock(clock: ManualClock) -> float:
+    """Tell the time of this machine, which is the one that is turned."""
+    return clock.wall()
+
+
+def steady_clock(clock: ManualClock) -> float:
+    """Tell the time of another machine, which nobody turns."""
+    return ManualClock().wall() - ManualClock().monotonic() + clock.monotonic()
+
+
+def plans(
+    folder: Path, jumps: Mapping[int, float], tells: Callable[[ManualClock], float] | None = None
+) -> Sequence[dict[str, int]]:
+    """Give what jobs hold, cycle after cycle; the clock jumps before some of them."""
     folder.mkdir()
     clock = ManualClock()
-    daemon, trainings = Daemon(folder, clock=clock, units=20), Trainings(folder, timed=timed)
+    daemon, trainings = Daemon(folder, clock=clock, units=20), Trainings(folder, tells)
     for number, log in enumerate(trainings.logs, 1):
         daemon.start(number, log=str(log), max=15)
     held = []
-    for turn in range(16):
-        if turn == 8:
-            clock.jump(jump)
+    for turn in range(TURNS):
+        clock.jump(jumps.get(turn, 0.0))
         trainings.go_on(clock)
         daemon.cycle()
         held.append(daemon.held())
@@ -60,14 +73,25 @@ def plans(folder: Path, jump: float, *, timed: bool) -> Sequence[dict[str, int]]
 
 @pytest.mark.parametrize("jump", [-DAY, DAY])
 def test_a_jump_of_the_wall_clock_leaves_the_plans_the_same(tmp_path: Path, jump: float) -> None:
-    assert plans(tmp_path / "jumped", jump, timed=False) == plans(tmp_path / "steady", 0.0, timed=False)
+    assert plans(tmp_path / "jumped", {8: jump}) == plans(tmp_path / "steady", {})
+
+
+@pytest.mark.parametrize("tells", [None, steady_clock], ids=["untimed", "timed elsewhere"])
+def test_jumps_at_random_before_every_cycle_leave_the_plans_the_same(
+    tmp_path: Path, tells: Callable[[ManualClock], float] | None
+) -> None:
+    steady = plans(tmp_path / "steady", {}, tells)
+    for seed, size in enumerate((1.0, 1.0, DAY, DAY)):
+        dice = random.Random(seed)  # noqa: S311 - moments, no secret
+        jumps = {turn: dice.uniform(-size, size) for turn in range(TURNS)}
+        assert plans(tmp_path / f"jumped-{seed}", jumps, tells) == steady
 
 
 @pytest.mark.parametrize("jump", [-DAY, DAY])
 def test_a_jump_in_the_logs_own_times_costs_one_measurement_and_at_most_a_unit(
     tmp_path: Path, jump: float
 ) -> None:
-    jumped, steady = (plans(tmp_path / str(by), by, timed=True) for by in (jump, 0.0))
+    jumped, steady = (plans(tmp_path / str(by), {8: by}, turned_clock) for by in (jump, 0.0))
     for one, other in zip(jumped, steady, strict=True):
         assert all(abs(one[job] - other[job]) <= 1 for job in other)
     assert jumped[-1] == steady[-1]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from every_command import Said, call_all, check_all
 from living import PATIENCE_S, SLAQD, Slaqd, quota_of, wait_for
 
 pytestmark = [pytest.mark.fault, pytest.mark.service]
@@ -72,6 +73,22 @@ def test_with_a_full_disk_it_observes_says_so_and_acts_again_after(slaqd: Slaqd,
     assert slaqd.said().count("the journal can be written again") == 1
     slaqd.comes_to("b", state="ended")
     assert slaqd.run("c", "/bin/sh", "-c", "exit 3").wait(PATIENCE_S) == 3
+
+
+def test_with_a_full_disk_every_command_looks_or_says_why_it_cant(slaqd: Slaqd, disk: Path) -> None:
+    slaqd.start()
+    slaqd.config.chmod(0o600)
+    fill(disk)
+    full = "the journal can't be used"
+    others: dict[str, Said] = {
+        **dict.fromkeys(("jobs", "plan"), (0, "")),
+        "status": (0, "slaqd"),
+        "history": (0, "started"),
+        "show": (3, "slaqd knows no job '1'"),
+        "drop": (3, "slaqd knows no running job '1'"),
+        "doctor": (1, "make room: slaqd only observes while it can't write"),
+    }
+    check_all(call_all(slaqd), (1, full), others)
 
 
 def test_a_graceful_stop_lifts_the_quotas_on_a_full_disk_too(slaqd: Slaqd, disk: Path) -> None:

@@ -7,34 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bounds import CAPABILITIES, OWNER, Table, check_plan
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slaqd.adapter import Capabilities, LeverSpec
+from slaqd.adapter import LeverSpec
 from slaqd.allocate import POLICIES, make_plan
 from slaqd.allocate.ask import Ask
 from slaqd.allocate.guard import clamp
-from slaqd.types import Job, JobKey, Lever, Owner, Sizes, Snapshot, State, Tag
+from slaqd.types import Job, JobKey, Lever, Sizes, Snapshot, State, Tag
 
-CAPABILITIES = Capabilities(
-    {Lever.CPUS: LeverSpec(), Lever.REQUEUE: LeverSpec(pause_s=3.0, loses_work=True)}, 0.0, 100.0
-)
-OWNER = Owner(1000, "someone")
 FREE, COSTLY = LeverSpec(), LeverSpec(pause_s=3.0, loses_work=True)
-
-
-class Table:
-    """Falls written down size by size: row j, column n."""
-
-    def __init__(self, falls: Any, known: Any = None) -> None:
-        self.falls = np.asarray(falls, dtype=float)
-        self.known = np.ones(len(self.falls), dtype=bool) if known is None else np.asarray(known, dtype=bool)
-        self.reason = tuple("" if flag else "only 2 iterations logged" for flag in self.known.tolist())
-
-    def fall(self, jobs: Any, units: Any) -> Any:
-        rows = np.asarray(jobs)
-        shown = self.falls[rows, np.minimum(units, self.falls.shape[1] - 1)]
-        return np.where(self.known[rows], shown, 0.0)
 
 
 @st.composite
@@ -99,45 +82,10 @@ def cluster(draw: Any) -> tuple[Snapshot, Table]:
     return Snapshot(1.0, "x", pools, jobs), Table(falls, known)
 
 
-def used(jobs: Any, units: Any, resource: str) -> int:
-    return sum(
-        n * job.unit.get(resource, 0) + job.overhead.get(resource, 0)
-        for job, n in zip(jobs, units, strict=True)
-        if n
-    )
-
-
-def least(job: Job) -> int:
-    """Give what a job can't be brought under: its minimum, or what it must keep."""
-    movable = job.lever in CAPABILITIES.levers and job.gap is None
-    if not movable or (job.cannot_shrink is not None and job.state is State.RUNNING):
-        return job.held
-    return min(job.held, job.sizes.min) if job.cannot_grow is not None and job.held else job.sizes.min
-
-
 @given(cluster(), st.sampled_from(sorted(POLICIES)))
 def test_no_plan_breaks_a_bound_or_the_room(drawn: tuple[Snapshot, Table], policy: str) -> None:
     snapshot, table = drawn
-    plan = make_plan(snapshot, table, CAPABILITIES, policy)
-    units = [allocation.units for allocation in plan.allocations]
-    assert [allocation.key for allocation in plan.allocations] == [job.key for job in snapshot.jobs]
-    for job, allocation in zip(snapshot.jobs, plan.allocations, strict=True):
-        assert allocation.reason
-        assert allocation.units <= job.sizes.max
-        if job.state is State.RUNNING:
-            assert allocation.units >= least(job)
-        elif allocation.units:
-            assert allocation.units >= job.sizes.min
-        if job.cannot_grow is not None and job.state is State.RUNNING:
-            assert allocation.units <= job.held
-        if job.lever not in CAPABILITIES.levers or job.gap is not None:
-            assert allocation.units == job.held
-    for pool, room in snapshot.pools.items():
-        here = [(job, n) for job, n in zip(snapshot.jobs, units, strict=True) if job.pool == pool]
-        running = [job for job, _ in here if job.state is State.RUNNING]
-        for resource, have in room.items():
-            floor = used(running, [least(job) for job in running], resource)
-            assert used([job for job, _ in here], [n for _, n in here], resource) <= max(have, floor)
+    check_plan(snapshot, make_plan(snapshot, table, CAPABILITIES, policy))
 
 
 @given(cluster(), st.sampled_from(sorted(POLICIES)))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slaqd.adapter import GROUP, installed, load
+from slaqd.adapter import GROUP, installed, load, load_hands
 from slaqd.config import parse_config
 from slaqd.daemon.service import check_config
 from slaqd.errors import ConfigError
@@ -53,9 +53,22 @@ def test_an_adapter_that_cant_be_imported_is_an_error(value: str) -> None:
         load("broken", lambda: points(broken=value))
 
 
+def test_hands_are_loaded_by_their_adapters_name_and_need_not_be_there() -> None:
+    found = points(fake="slaqd.testing:FakeAdapter", other="nowhere:Nothing")
+    assert load_hands("fake", lambda: found) is FakeAdapter
+    assert load_hands("slurm", lambda: found) is None
+    with pytest.raises(ConfigError, match=r"pair of hands 'other' \(nowhere:Nothing\) can't be loaded"):
+        load_hands("other", lambda: found)
+    with pytest.raises(ConfigError, match=r"2 pairs of hands are called 'fake': .*; uninstall all but one"):
+        load_hands("fake", lambda: found + points(fake="elsewhere:Hands"))
+
+
 def test_this_machine_is_installed() -> None:
     assert "local" in installed()
     assert load("local").Config.__name__ == "Config"
+    made = load_hands("local")
+    assert made is not None
+    assert made.Config is load("local").Config
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 from slaqd_local import Config as LocalSection
 
 from slaqd.config import (
+    AgentSection,
     EnforceSection,
     MetricsSection,
     PolicySection,
@@ -30,6 +31,7 @@ SECTIONS: Mapping[str, type[msgspec.Struct]] = {
     "policy": PolicySection,
     "enforce": EnforceSection,
     "metrics": MetricsSection,
+    "agent": AgentSection,
     "adapter.local": LocalSection,
 }
 NOT_SET = "not set"
@@ -65,6 +67,7 @@ def test_the_file_as_it_is_means_the_defaults() -> None:
     assert config.policy == PolicySection()
     assert config.enforce == EnforceSection()
     assert config.metrics == MetricsSection()
+    assert config.agent == AgentSection()
     assert adapter_config(config, "local", LocalSection) == LocalSection()
 
 

@@ -213,7 +213,12 @@ def test_the_wheel_holds_slaqd_and_the_local_adapter(wheel: Path) -> None:
     assert {f"{package}/py.typed" for package in PACKAGES} <= names
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
     shared = {name.partition(".data/data/share/slaqd/")[2] for name in names} - {""}
-    assert {"slaqd.toml", "systemd/slaqd.service", "systemd/local.conf"} <= shared
+    assert {
+        "slaqd.toml",
+        "systemd/slaqd.service",
+        "systemd/slaqd-agent.service",
+        "systemd/hold.conf",
+    } <= shared
 
 
 def test_the_wheel_works_without_the_checkout(unpacked: Path, tmp_path: Path) -> None:

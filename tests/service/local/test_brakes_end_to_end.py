@@ -6,29 +6,12 @@ import os
 import pty
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from living import PATIENCE_S, SLAQD, Slaqd, quota_of, wait_for
+from living import PATIENCE_S, SLAQD, Make, Slaqd, quota_of, wait_for
 
 pytestmark = pytest.mark.service
-
-Make = Callable[..., Slaqd]
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Iterator[Make]:
-    made: list[Slaqd] = []
-
-    def one(**said: Any) -> Slaqd:
-        made.append(Slaqd(tmp_path, **said))
-        return made[-1]
-
-    yield one
-    for each in made:
-        each.clean()
 
 
 def hang_up(slaqd: Slaqd) -> None:
@@ -182,3 +165,40 @@ def test_a_restore_without_a_daemon_works_beside_a_stop_file(make: Make, tmp_pat
     assert (done.returncode, "given back what they had: 1" in done.stdout) == (0, True)
     assert quota_of(job) is None
     slaqd.start()
+
+
+def test_a_drop_without_a_daemon_lifts_the_jobs_quota_and_the_next_slaqd_knows_it_no_more(make: Make) -> None:
+    slaqd = make().start()
+    for name, size in (("gone", "20"), ("stays", "9")):
+        slaqd.busy(name, "--min", size, "--max", size)
+        slaqd.comes_to(name, units=int(size))
+    gone, stays = int(slaqd.job("gone").job), int(slaqd.job("stays").job)
+    slaqd.stop(signal.SIGKILL)
+    done = slaqd.ctl("drop", str(gone))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (
+        f"no daemon is running; by the journal in {slaqd.state}, job {gone} has back what it had,"
+        " and slaqd knows it no more\n"
+    )
+    assert (quota_of(gone), quota_of(stays)) == (None, 9)
+    assert slaqd.ctl("drop", str(gone)).returncode == 3
+    slaqd.start()
+    slaqd.comes_to("stays", units=9)
+    slaqd.cycles(2)
+    assert list(slaqd.jobs()) == ["stays"]
+    assert quota_of(gone) is None
+    assert slaqd.ctl("adopt", str(gone), "--name", "gone", "--max", "7").returncode == 0
+    slaqd.comes_to("gone", units=7)
+
+
+def test_a_drop_of_a_job_that_ended_without_a_daemon_forgets_it(make: Make) -> None:
+    slaqd = make().start()
+    started = slaqd.free_group()
+    slaqd.ctl("adopt", str(started.pid), "--name", "a", "--max", "9")
+    slaqd.comes_to("a", units=9)
+    slaqd.stop(signal.SIGKILL)
+    started.kill()
+    started.wait()
+    assert slaqd.ctl("drop", str(started.pid)).returncode == 0
+    slaqd.start()
+    assert slaqd.jobs() == {}

@@ -10,30 +10,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
-from living import PATIENCE_S, SLAQCTL, Slaqd, quota_of, wait_for
+from living import PATIENCE_S, SLAQCTL, Make, Slaqd, quota_of, wait_for
 
 pytestmark = pytest.mark.service
-
-Make = Callable[..., Slaqd]
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Iterator[Make]:
-    made: list[Slaqd] = []
-
-    def one(**said: Any) -> Slaqd:
-        made.append(Slaqd(tmp_path, **said))
-        return made[-1]
-
-    yield one
-    for each in made:
-        each.clean()
 
 
 def test_two_jobs_share_the_room_and_the_kernel_holds_them(make: Make) -> None:

@@ -275,3 +275,23 @@ def test_a_process_of_another_user_is_named_and_its_job_not_touched() -> None:
     os.close(writer)
     with os.fdopen(reader) as text:
         assert text.read() == "process 1 belongs to another user and can't be stopped"
+
+
+@pytest.mark.skipif("cgroup1" not in usable_means(), reason="needs the hierarchy cpuacct")
+@pytest.mark.parametrize("means", ["cgroup1"])
+def test_a_group_that_was_busy_at_its_jobs_end_is_removed_by_a_later_look(world: LocalWorld) -> None:
+    """Also when the core has long closed the job, and shows the adapter no registration of it any more."""
+    adapter, key = world.adapter(), world.start()
+    world.adopt(adapter, key, 1)
+    (group,) = Path("/sys/fs/cgroup/cpuacct").glob(f"{world.config.cgroup}/job-{key.id}-*")
+    with subprocess.Popen(["sleep", "600"], start_new_session=True) as late:
+        (group / "cgroup.procs").write_text(str(late.pid), encoding="ascii")
+        world.end(key)
+        assert world.job(adapter, key).state is State.ENDED
+        world.store.end(key)
+        adapter.snapshot(world.deadline())
+        assert group.exists()
+        late.kill()
+    adapter.snapshot(world.deadline())
+    assert not group.exists()
+    assert not group.parent.exists()

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from modelled import key, registration
+from modelled import key, registration, snapshot
 
-from slaqd.act import Journal, execute
+from slaqd.act import Journal, execute, stale
 from slaqd.errors import AdapterRefused, AdapterUnavailable, StateError
 from slaqd.testing import FakeAdapter, FakeConfig, ManualClock
 from slaqd.types import Accepted, Action, Adopt, Outcome, Refused, SetUnits, Unknown
@@ -111,3 +111,22 @@ def test_with_the_fake_manager_units_are_held(journal: Journal) -> None:
     adapter = FakeAdapter(FakeConfig(), clock, journal)
     execute(adapter, journal, clock, acts(), {}, clock.monotonic() + 1)
     assert adapter.manager.held == {key(1): 1, key(2): 2}
+
+
+@pytest.mark.parametrize(
+    ("age", "cycle_s", "said"),
+    [
+        (0.0, 3.0, ""),
+        (6.0, 3.0, ""),
+        (6.1, 3.0, "the snapshot is 6.1 s old, more than two cycles (6 s)"),
+        (2.0, 0.1, ""),
+        (2.1, 0.1, "the snapshot is 2.1 s old, more than two cycles (2 s)"),
+        (-0.1, 3.0, "the snapshot is of no time that has been: the adapter's clock is wrong"),
+        (float("nan"), 3.0, "the snapshot is of no time that has been: the adapter's clock is wrong"),
+    ],
+)
+def test_a_snapshot_older_than_two_cycles_or_of_no_time_is_called_so(
+    age: float, cycle_s: float, said: str
+) -> None:
+    seen = snapshot()
+    assert stale(seen, seen.taken_at + age, cycle_s) == said

@@ -99,6 +99,45 @@ def test_an_ended_job_keeps_its_last_view_and_loses_its_notes(journal: Journal) 
     assert journal.ended(200.1) == []
 
 
+def test_many_jobs_are_closed_in_one_transaction(journal: Journal) -> None:
+    for number in range(50):
+        journal.register(registration(number))
+        journal.note(key(number), "hold", "x")
+    spoken: list[str] = []
+    journal._db.set_trace_callback(spoken.append)
+    journal.end_all({key(number): f"[{number}]" for number in range(40)}, 200.0)
+    journal._db.set_trace_callback(None)
+    assert [words for words in spoken if words.startswith(("BEGIN", "COMMIT"))] == [
+        "BEGIN IMMEDIATE",
+        "COMMIT",
+    ]
+    assert [row.last for row in journal.ended(200.0)] == [f"[{number}]" for number in range(40)]
+    assert {one.key for one in journal.registrations()} == {key(number) for number in range(40, 50)}
+    assert journal.all_notes() == {key(number): {"hold": "x"} for number in range(40, 50)}
+
+
+def test_of_many_ends_none_is_kept_where_one_cant_be(journal: Journal) -> None:
+    for number in range(3):
+        journal.register(registration(number))
+    journal._db.execute(
+        "CREATE TRIGGER full BEFORE UPDATE OF ended ON jobs WHEN NEW.job = '2'"
+        " BEGIN SELECT RAISE(ABORT, 'disk full'); END"
+    )
+    with pytest.raises(StateError, match="disk full"):
+        journal.end_all({key(number): "{}" for number in range(3)}, 200.0)
+    assert len(journal.registrations()) == 3
+    assert journal.ended(0.0) == []
+
+
+def test_of_many_notes_all_are_kept_or_none(journal: Journal) -> None:
+    journal.note_all([(key(1), "a", "1"), (key(1), "b", "2"), (key(2), "a", "3")])
+    kept = {key(1): {"a": "1", "b": "2"}, key(2): {"a": "3"}}
+    assert journal.all_notes() == kept
+    with pytest.raises(StateError):
+        journal.note_all([(key(3), "a", "4"), (JobKey("fake", "4", 1 << 70), "a", "5")])
+    assert journal.all_notes() == kept
+
+
 def test_the_exit_status_may_come_after_the_end(journal: Journal) -> None:
     journal.register(registration(1))
     journal.end(key(1), 200.0, "{}")

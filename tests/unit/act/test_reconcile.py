@@ -78,6 +78,19 @@ def test_jobs_that_ended_or_are_unknown_get_no_action() -> None:
     assert told(plan({1: 5, 9: 5}), snapshot(ended), ATOMIC) == []
 
 
+@pytest.mark.parametrize("lever", [Lever.NONE, Lever.ARRAY])
+def test_a_job_without_a_lever_to_be_had_here_is_never_touched_not_even_to_be_held_as_it_is(
+    lever: Lever,
+) -> None:
+    free = msgspec.structs.replace(job(1, held=3, lever=lever), target=None)
+    assert told(plan({1: 3}), snapshot(free), ATOMIC) == []
+
+
+def test_a_job_in_a_pool_that_isnt_shown_is_never_touched() -> None:
+    free = msgspec.structs.replace(job(1, held=3, pool="hidden"), target=None)
+    assert told(plan({1: 3}), snapshot(free), ATOMIC) == []
+
+
 def test_without_an_atomic_swap_a_growth_waits_for_the_shrink_to_be_seen() -> None:
     made, before = plan({1: 2, 2: 8}), snapshot(job(1, held=8), job(2, held=2))
     assert told(made, before, SLOW) == [("SetUnits", "1", 2)]

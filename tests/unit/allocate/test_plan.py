@@ -171,6 +171,11 @@ def test_what_can_not_be_planned_keeps_its_units_and_its_room() -> None:
     assert reasons_of(plan)[3] == "it has ended"
 
 
+def test_what_was_promised_to_a_job_that_can_not_be_planned_is_not_given_to_others() -> None:
+    plan = plan_of(job_of("gap", gap="its row is cut", held=2, target=5), job_of("a"))
+    assert units_of(plan) == [2, 3]
+
+
 def test_pools_do_not_share() -> None:
     plan = plan_of(job_of("a"), job_of("b", pool="other"), units=5, more_pools={"other": {"cpu_milli": 3000}})
     assert units_of(plan) == [5, 3]

@@ -8,44 +8,14 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from put_together import Daemon
+from put_together import Call, Daemon
 
 from slaqd import wire
-from slaqd.cli import main
 from slaqd.daemon.server import Server
-
-Call = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Daemon]:
-    made = Daemon(tmp_path)
-    server = Server(tmp_path / "s.sock", made.verbs.answer)
-    yield made
-    server.close()
-    made.journal.close()
-
-
-@pytest.fixture
-def call(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, leader: str
-) -> Call:
-    """Call slaqctl here, with the daemon's socket; give its status and what it printed."""
-    monkeypatch.setenv("SLAQ_SOCKET", str(tmp_path / "s.sock"))
-
-    def one(*words: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as end:
-            main([leader if word == "{leader}" else word for word in words])
-        printed = capsys.readouterr()
-        return int(end.value.code or 0), printed.out, printed.err
-
-    return one
-
 
 LOOKS = (("jobs",), ("plan",), ("status",), ("show", "1"))
 

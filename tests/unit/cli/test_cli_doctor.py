@@ -3,56 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
-import sys
 import threading
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from put_together import Daemon
+from put_together import Call, Daemon
 
-from slaqd import client as clients
 from slaqd import wire
-from slaqd.cli import COMMANDS, main
 from slaqd.daemon.server import Server
-
-Call = Callable[..., tuple[int, str, str]]
-ASKING = [
-    *(("jobs",), ("show", "1"), ("plan",), ("status",), ("pause",), ("pause", "1"), ("resume",)),
-    *(("resume", "1"), ("drop", "1"), ("adopt", "{leader}")),
-]
-
-
-@pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Daemon]:
-    (tmp_path / "slaqd.toml").touch(mode=0o600)
-    made = Daemon(tmp_path)
-    server = Server(tmp_path / "s.sock", made.verbs.answer)
-    yield made
-    server.close()
-    made.journal.close()
-
-
-@pytest.fixture
-def call(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, leader: str
-) -> Call:
-    """Call slaqctl here, with the daemon's socket; give its status and what it printed."""
-    monkeypatch.setenv("SLAQ_SOCKET", str(tmp_path / "s.sock"))
-    monkeypatch.setenv("HOME", str(tmp_path))
-
-    def one(*words: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        try:
-            main([leader if word == "{leader}" else word for word in words], standalone_mode=True)
-        except SystemExit as end:
-            status = int(end.code or 0)
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return one
 
 
 @pytest.fixture
@@ -166,6 +125,15 @@ def test_drop_says_what_it_did(daemon: Daemon, call: Call) -> None:
     assert call("drop")[0] == 2
 
 
+def test_what_only_another_slaqds_journal_could_do_is_not_done(call: Call, config: Path) -> None:
+    config.write_text(config.read_text().replace("s.sock", "other.sock"))
+    for words in (("drop", "1"), ("restore", "1"), ("restore", "--all")):
+        status, out, err = call(*words, "--config", str(config))
+        assert (status, out) == (4, "")
+        assert "no slaqd is running there" in err
+        assert err.endswith("to do it without one, name its configuration: --config FILE\n")
+
+
 def test_jobs_and_status_show_what_halts_slaqd(daemon: Daemon, call: Call) -> None:
     daemon.start(1)
     stop = Path(daemon.loop.config.path).parent / "stop"
@@ -182,59 +150,7 @@ def test_jobs_and_status_show_what_halts_slaqd(daemon: Daemon, call: Call) -> No
     assert json.loads(call("status", "--json")[1])["halted"] == f"halted by the file {stop}"
 
 
-# a slaqd that doesn't answer as it should: a clear sentence within slaqctl's two seconds, 4 or 5
-
-
-def test_every_command_that_asks_a_daemon_is_in_the_list() -> None:
-    alone = {"run", "read", "predict", "restore", "demo", "doctor", "history", "confirm"}
-    assert {words[0] for words in ASKING} >= set(COMMANDS) - alone - {"install-service"}
-    assert clients.TIMEOUT_S == 2.0
-
-
-@pytest.mark.parametrize("words", ASKING)
-def test_a_slaqd_that_is_not_there_is_4(call: Call, words: tuple[str, ...]) -> None:
-    status, out, err = call(*words)
-    assert (status, out) == (4, "")
-    assert "no slaqd is running there" in err
-
-
-@pytest.mark.parametrize("words", ASKING)
-def test_a_slaqd_that_left_its_socket_behind_is_4(call: Call, tmp_path: Path, words: tuple[str, ...]) -> None:
-    with socket.socket(socket.AF_UNIX) as dead:
-        dead.bind(str(tmp_path / "s.sock"))
-    status, _out, err = call(*words)
-    assert status == 4
-    assert "no slaqd is running there" in err
-
-
-def test_a_slaqd_that_is_hung_is_4(call: Call, tmp_path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as mute:
-        mute.bind(str(tmp_path / "s.sock"))
-        mute.listen()
-        for words in (("status",), ("drop", "1")):
-            status, _out, err = call(*words)
-            assert status == 4
-            assert "does not answer within 2 s" in err
-
-
-def test_a_slaqd_whose_door_is_full_is_4(call: Call, tmp_path: Path) -> None:
-    """Its backlog is full, so connecting itself takes for ever."""
-    with socket.socket(socket.AF_UNIX) as full:
-        full.bind(str(tmp_path / "s.sock"))
-        full.listen(0)
-        waiting = []
-        try:
-            while True:
-                sock = socket.socket(socket.AF_UNIX)
-                waiting.append(sock)
-                sock.settimeout(0)
-                sock.connect(str(tmp_path / "s.sock"))
-        except BlockingIOError:
-            status, _out, err = call("jobs")
-        for sock in waiting:
-            sock.close()
-    assert status == 4
-    assert "does not answer within 2 s" in err
+# a slaqd that doesn't answer as it should; tests/service/local/test_unreachable.py has real ones
 
 
 @pytest.mark.parametrize(
@@ -277,42 +193,6 @@ def test_a_slaqd_says_that_it_is_of_another_version(
         reply = json.loads(sock.recv(65536))
     assert reply["error"]["code"] == "version"
     assert said in reply["error"]["text"]
-
-
-@pytest.mark.parametrize("words", ASKING)
-def test_a_slaqd_of_another_user_is_5(call: Call, tmp_path: Path, words: tuple[str, ...]) -> None:
-    server = Server(tmp_path / "s.sock", lambda _request, _uid: wire.failure("not_permitted", "not yours"))
-    status, out, err = call(*words)
-    server.close()
-    assert (status, out, err) == (5, "", "slaqctl: not yours\n")
-
-
-def test_a_socket_that_another_user_may_not_reach_is_5(tmp_path: Path) -> None:
-    """Really another user: a child that gave up root."""
-    assert os.geteuid() == 0, "becoming another user needs root"
-    server = Server(tmp_path / "s.sock", lambda _request, _uid: wire.ok([]))
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.is_relative_to(tmp_path.parents[1]):
-            folder.chmod(0o755)
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            sys.stderr = os.fdopen(write, "w", buffering=1)  # pytest has put its own there
-            os.setresgid(65534, 65534, 65534)
-            os.setresuid(65534, 65534, 65534)
-            main(["jobs", "--socket", str(tmp_path / "s.sock")])
-        except SystemExit as end:
-            os._exit(int(end.code or 0))
-        finally:
-            os._exit(99)
-    os.close(write)
-    said = os.read(read, 65536).decode()
-    os.close(read)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    server.close()
-    assert status == 5
-    assert "permission denied: this slaqd serves another user" in said
 
 
 def test_a_slaqd_that_is_asked_too_often_is_a_refusal(call: Call, tmp_path: Path) -> None:

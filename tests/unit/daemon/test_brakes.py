@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from put_together import MYSELF, Daemon
+from put_together import MYSELF, Daemon, Make
 
 from slaqd.config import EnforceSection
 from slaqd.daemon.brakes import braked, halted, observed
@@ -29,20 +28,6 @@ NO_WAY = (
     EnforceSection(users=("Eve", "ev", "eve ")),
     EnforceSection(accounts=("",), users=(str(EVE.uid),)),
 )
-Make = Callable[..., Daemon]
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Iterator[Make]:
-    made: list[Daemon] = []
-
-    def one(**said: Any) -> Daemon:
-        made.append(Daemon(tmp_path, **said))
-        return made[-1]
-
-    yield one
-    for daemon in made:
-        daemon.journal.close()
 
 
 def stop(daemon: Daemon) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import threading
 from collections.abc import Iterator, Sequence
@@ -13,12 +14,12 @@ from put_together import MYSELF, Daemon
 
 from slaqd.act import Journal
 from slaqd.adapter import Registration
-from slaqd.config import Config, SlaqdSection
-from slaqd.daemon import checks, doctor
+from slaqd.config import AgentSection, Config, SlaqdSection
+from slaqd.daemon import alone, checks, doctor
 from slaqd.daemon.alone import of_place
 from slaqd.errors import AdapterUnavailable
 from slaqd.testing import ManualClock
-from slaqd.types import Finding, JobKey, Mode, Severity, Tag
+from slaqd.types import Finding, JobKey, Mode, Owner, Severity, Tag
 from slaqd.wire import Verb
 
 OK, WARNING, ERROR = Severity.OK, Severity.WARNING, Severity.ERROR
@@ -135,6 +136,34 @@ def test_brakes_and_a_configuration_not_in_use_are_said(daemon: Daemon) -> None:
     assert seen(found, "no cycle has ended yet") == [WARNING]
 
 
+def test_a_journal_that_was_damaged_and_waits_for_a_word_is_an_error_with_the_word(daemon: Daemon) -> None:
+    daemon.journal.doubt("the journal was damaged (it is empty)")
+    daemon.cycle()
+    found = daemon.ask(Verb.DOCTOR, list[Finding])
+    (said,) = [each for each in found if "nothing is acted on" in each.what]
+    assert said.severity is ERROR
+    assert said.what == "nothing is acted on: the journal was damaged (it is empty)"
+    assert said.do.endswith("slaqctl resume")
+    assert seen(found, "everything is paused") == []
+    daemon.journal.pause_all(paused=False)
+    assert seen(daemon.ask(Verb.DOCTOR, list[Finding]), "nothing is acted on") == []
+
+
+def test_an_alarm_is_an_error_until_it_is_over(daemon: Daemon) -> None:
+    daemon.start(1)
+    daemon.journal._db.execute("PRAGMA query_only = ON")
+    daemon.cycle()
+    (said,) = [each for each in daemon.ask(Verb.DOCTOR, list[Finding]) if "the journal can't" in each.what][
+        :1
+    ]
+    assert (said.severity, said.what) == (ERROR, daemon.loop.alarm)
+    assert "free or repair the disk" in said.do
+    daemon.journal._db.execute("PRAGMA query_only = OFF")
+    for _ in range(2):
+        daemon.cycle()
+    assert seen(daemon.ask(Verb.DOCTOR, list[Finding]), "the journal can't") == []
+
+
 def test_observing_is_fine_and_said(tmp_path: Path) -> None:
     daemon = Daemon(tmp_path, mode=Mode.OBSERVE)
     assert seen(daemon.ask(Verb.DOCTOR, list[Finding]), "observing only") == [OK]
@@ -203,6 +232,19 @@ def test_without_a_daemon_each_registered_jobs_log_is_read(tmp_path: Path) -> No
     assert "{foo} is not known" in said["job 4:"].what
 
 
+def test_without_a_daemon_a_journal_in_doubt_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir(mode=0o700)
+    journal = Journal(tmp_path / "state" / "journal.sqlite")
+    journal.close()
+    assert seen(of_place(place(tmp_path)), "nothing is acted on") == []
+    journal = Journal(tmp_path / "state" / "journal.sqlite")
+    journal.doubt("the journal was damaged (it is gone)")
+    journal.close()
+    found = of_place(place(tmp_path))
+    assert seen(found, "nothing is acted on: the journal was damaged (it is gone)") == [ERROR]
+    assert seen(found, "the journal is whole; jobs in it: 0") == [OK]
+
+
 @pytest.mark.parametrize("content", [b"no journal at all", b"SQLite format 3\0" + b"\xff" * 5000])
 def test_without_a_daemon_a_broken_journal_is_an_error_and_left_as_it_is(
     tmp_path: Path, content: bytes
@@ -213,3 +255,27 @@ def test_without_a_daemon_a_broken_journal_is_an_error_and_left_as_it_is(
     assert seen(of_place(place(tmp_path)), "the journal can't be read") == [ERROR]
     assert file.read_bytes() == content
     assert [each.name for each in file.parent.iterdir()] == [file.name]
+
+
+def test_an_agent_that_is_away_is_found_and_one_that_is_not_asked_for_is_not_missed(tmp_path: Path) -> None:
+    assert doctor.of_agent(Config()) == []
+    (finding,) = doctor.of_agent(Config(agent=AgentSection(socket=str(tmp_path / "a.sock"))))
+    assert finding.severity is Severity.ERROR
+    assert "slaqd-agent does not answer" in finding.what
+    assert "slaqd-agent" in finding.do
+
+
+def test_without_a_daemon_no_log_is_opened_with_more_rights_than_its_owners(tmp_path: Path) -> None:
+    owner = Owner(uid=os.geteuid() + 1, name="eve")
+    hers = Registration(
+        key=JobKey("local", "4711", 7),
+        owner=owner,
+        tag=Tag(log=str(tmp_path / "secret")),
+        name="",
+        cwd="/",
+        submitted=1.0,
+    )
+    (tmp_path / "secret").write_text("canary\n", encoding="utf-8")
+    (finding,) = alone._logs([hers])
+    assert "not looked at" in finding.what
+    assert "canary" not in finding.what

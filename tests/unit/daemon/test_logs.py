@@ -18,7 +18,7 @@ from put_together import Daemon
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from slaqd.daemon import logs
+from slaqd import logs
 
 HOSTILE = {
     "escape": "\x1b[2J\x1b]0;owned\x07",
@@ -44,7 +44,7 @@ FORBIDDEN = re.compile(
 SAYS = """
 import logging, sys, threading
 import structlog
-from slaqd.daemon import logs
+from slaqd import logs
 logs.configure()
 log = structlog.get_logger("slaqd")
 {body}

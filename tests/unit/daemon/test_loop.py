@@ -4,31 +4,16 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from put_together import Daemon
+from put_together import Make
 
 from slaqd.clock import SystemClock
 from slaqd.errors import StateError
 from slaqd.types import Lever, Mode, Outcome, Refused, Restore, Snapshot
-
-Make = Callable[..., Daemon]
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Iterator[Make]:
-    made: list[Daemon] = []
-
-    def one(**said: Any) -> Daemon:
-        made.append(Daemon(tmp_path, **said))
-        return made[-1]
-
-    yield one
-    for daemon in made:
-        daemon.journal.close()
 
 
 def test_jobs_are_taken_up_and_share_the_room(make: Make) -> None:

@@ -13,7 +13,6 @@ from put_together import Daemon
 from structlog.testing import capture_logs
 
 from slaqd.act import open_journal, schema
-from slaqd.act.past import Event
 from slaqd.testing import ManualClock
 from slaqd.types import Mode
 from slaqd.wire import EventView, Failure, HistoryArgs, JobArgs, StatusView, Verb
@@ -42,7 +41,7 @@ def log_more(log: Path, clock: ManualClock, first: int) -> None:
             out.write(json.dumps(point) + "\n")
 
 
-def events(daemon: Daemon, job: str | None = None) -> list[Event]:
+def events(daemon: Daemon, job: str | None = None) -> list[EventView]:
     return list(daemon.ask(Verb.HISTORY, list[EventView], HistoryArgs(job=job)))
 
 

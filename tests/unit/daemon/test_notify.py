@@ -16,9 +16,9 @@ import pytest
 from put_together import Daemon
 
 from slaqd.daemon.loop import Loop
-from slaqd.daemon.notify import Notify
 from slaqd.daemon.service import _serve
 from slaqd.errors import AdapterUnavailable
+from slaqd.notify import Notify
 from slaqd.types import Snapshot
 
 
@@ -48,6 +48,11 @@ def test_each_word_reaches_the_supervisor(supervisor: tuple[socket.socket, str])
     notify.cycle("no jobs")
     notify.stopping()
     assert heard(sock) == ["READY=1", "WATCHDOG=1\nSTATUS=no jobs", "STOPPING=1"]
+
+
+@pytest.mark.parametrize(("limit", "often"), [("60000000", 10.0), ("6000000", 2.0), ("", 10.0)])
+def test_a_watchdog_is_fed_three_times_in_its_patience_at_least(limit: str, often: float) -> None:
+    assert Notify({"NOTIFY_SOCKET": "/nowhere", "WATCHDOG_USEC": limit}).often_s(10.0) == often
 
 
 def test_a_reload_says_when_it_began(supervisor: tuple[socket.socket, str]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from put_together import MYSELF, Daemon
 from slaqd import wire
 from slaqd.daemon import rights as rights_module
 from slaqd.daemon import verbs as verbs_module
+from slaqd.daemon.rights import Rights
 from slaqd.errors import AdapterUnavailable
 from slaqd.types import JobKey, Owner, Tag
 from slaqd.wire import EndedArgs, JobArgs, JobView, PlanView, RegisterArgs, StatusView, Verb
@@ -170,3 +173,45 @@ def test_where_one_user_is_served_a_stranger_gets_nothing(tmp_path: Path, verb: 
     daemon = Daemon(tmp_path)
     assert daemon.ask(verb, Any, {}, os.geteuid() + 1).code == "not_permitted"
     daemon.journal.close()
+
+
+def test_members_of_the_admin_group_may_do_what_root_may(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rights_module, "is_member", lambda uid, group: (uid, group) == (BOB.uid, "hpc"))
+    assert daemon.ask(Verb.PAUSE, str, {}, BOB.uid).code == "not_permitted"
+    section = msgspec.structs.replace(daemon.loop.config.slaqd, admin_group="hpc")
+    daemon.loop.reload(lambda: msgspec.structs.replace(daemon.loop.config, slaqd=section))
+    daemon.loop.renew()
+    assert code(daemon.ask(Verb.PAUSE, str, {}, BOB.uid)) == "ok"
+    assert code(daemon.ask(Verb.SHOW, Any, JobArgs(job=HERS), BOB.uid)) == "ok"
+    refused = daemon.ask(Verb.PAUSE, str, {}, EVE.uid)
+    assert (refused.code, "the group hpc" in refused.text) == ("not_permitted", True)
+
+
+def test_who_is_in_a_group_is_asked_of_the_name_service_now_and_then(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    now = [1000.0]
+
+    def counts(uid: int, _group: str) -> bool:
+        asked.append(uid)
+        return len(asked) == 1
+
+    monkeypatch.setattr(rights_module, "is_member", counts)
+    monkeypatch.setattr(rights_module.time, "monotonic", lambda: now[0])
+    rights = Rights(daemon.adapter, daemon.clock, everybody=True, admins=lambda: "hpc")
+    assert [rights.admin(BOB.uid) for _ in range(3)] == [True] * 3
+    now[0] += rights_module.MEMBER_S  # taken out of the group meanwhile
+    assert not rights.admin(BOB.uid)
+    assert asked == [BOB.uid] * 2
+
+
+def test_membership_is_what_the_system_says() -> None:
+    games = pwd.getpwnam("games")
+    group = grp.getgrgid(games.pw_gid).gr_name
+    assert rights_module.is_member(games.pw_uid, group)
+    assert not rights_module.is_member(games.pw_uid, "shadow")
+    assert not rights_module.is_member(games.pw_uid, "no-such-group")
+    assert not rights_module.is_member(4_000_000_000, group)

@@ -52,6 +52,15 @@ def test_only_its_owner_can_reach_it(path: Path) -> None:
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
+def test_where_several_users_are_served_all_may_knock(path: Path) -> None:
+    server = Server(path, lambda _request, uid: wire.ok(uid), everybody=True)
+    try:
+        assert stat.S_IMODE(path.stat().st_mode) == 0o666
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o755
+    finally:
+        server.close()
+
+
 @pytest.mark.usefixtures("server")
 def test_the_kernel_says_who_asks(path: Path) -> None:
     assert Client(path).ask(wire.Verb.JOBS, dict[str, object]) == {"verb": "jobs", "uid": os.geteuid()}

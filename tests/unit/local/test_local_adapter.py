@@ -7,7 +7,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
+import msgspec
 import pytest
 from slaqd_local import Config, LocalAdapter, processes
 
@@ -15,7 +17,7 @@ from slaqd.adapter import Registration
 from slaqd.clock import SystemClock
 from slaqd.errors import AdapterRefused
 from slaqd.testing import MemoryStore, Oneself
-from slaqd.types import JobKey, Lever, Owner, Tag
+from slaqd.types import Accepted, Admit, Adopt, JobKey, Lever, Owner, Refused, Restore, SetUnits, Tag
 
 BURNS = """
 import sys, time
@@ -47,7 +49,7 @@ def burner() -> Iterator[subprocess.Popen[bytes]]:
         started.kill()
 
 
-def adapter_of(pid: int, **said: Lever) -> tuple[LocalAdapter, JobKey]:
+def adapter_of(pid: int, **said: Any) -> tuple[LocalAdapter, JobKey]:
     seen = processes.read(pid)
     assert seen is not None
     key = JobKey("local", str(pid), seen.start)
@@ -60,9 +62,33 @@ def deadline() -> float:
     return SystemClock().monotonic() + 60
 
 
-@pytest.mark.parametrize("lever", [Lever.CPUS, Lever.NONE])
-def test_what_a_job_uses_is_not_also_what_others_use(burner: subprocess.Popen[bytes], lever: Lever) -> None:
-    adapter, _ = adapter_of(burner.pid, lever=lever)
+@pytest.mark.parametrize(
+    ("act", "refused"),
+    [
+        (Adopt("1", JobKey("", "", 0), "", 2), True),
+        (SetUnits("1", JobKey("", "", 0), "", 2), True),
+        (Admit("1", JobKey("", "", 0), "", 2), False),
+        (Restore("1", JobKey("", "", 0), ""), False),
+    ],
+)
+def test_a_job_that_follows_a_file_comes_under_no_quota(
+    burner: subprocess.Popen[bytes], act: Any, *, refused: bool
+) -> None:
+    adapter, key = adapter_of(burner.pid, lever=Lever.FILE, dir="ctl")
+    outcome = adapter.apply([msgspec.structs.replace(act, key=key)], deadline())
+    assert outcome == [Refused("its lever is file") if refused else Accepted()]
+    (job,) = adapter.snapshot(deadline()).jobs
+    assert (job.lever, job.target) == (Lever.FILE, None)
+    assert job.lever in adapter.capabilities().levers
+
+
+@pytest.mark.parametrize(
+    "said", [{"lever": Lever.CPUS}, {"lever": Lever.NONE}, {"lever": Lever.FILE, "dir": "x"}]
+)
+def test_what_a_job_uses_is_not_also_what_others_use(
+    burner: subprocess.Popen[bytes], said: dict[str, Any]
+) -> None:
+    adapter, _ = adapter_of(burner.pid, **said)
     adapter.snapshot(deadline())
     assert burner.stdin is not None
     assert burner.stdout is not None

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import pytest
+from slaqd_local import groups, hierarchy
 from slaqd_local.hierarchy import UNIFIED, Hierarchy, Mount, parse_memberships, parse_mounts
 
 APART = """\
@@ -41,6 +44,40 @@ def test_memberships_are_read_for_both_versions() -> None:
         "cpuacct": "/a:b",
         UNIFIED: "/user.slice/x",
     }
+
+
+@pytest.mark.parametrize("end", ["\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028"])
+def test_a_groups_name_cant_pass_for_another_membership(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    group = f"/user/mine{end}3:cpu:/"
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7/cgroup").write_bytes(f"3:cpu:{group}\n".encode())
+    monkeypatch.setattr(hierarchy, "PROC", tmp_path)
+    tree = Hierarchy(Mount(tmp_path, "/", frozenset({"cpu"})), "cpu", "/")
+    assert tree.group_of(7) == group
+
+
+def test_in_a_shared_hierarchy_our_place_is_the_top_for_everybody() -> None:
+    mounted = [name for name in (UNIFIED, "cpu") if hierarchy.find(name) is not None]
+    for name in mounted:
+        tree = hierarchy.find(name, shared=True)
+        assert tree is not None
+        assert tree.writable() == tree.mount.point
+
+
+def test_the_right_to_make_groups_is_taken_for_a_moment_and_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).stat().st_mode & 0o200 and mode)
+    top, job = tmp_path / "top", tmp_path / "top/slaqd/job"
+    top.mkdir(mode=0o555)
+    groups.make(job.parent)
+    groups.make(job)
+    assert [each.stat().st_mode & 0o777 for each in (top, job.parent, job)] == [0o555, 0o755, 0o755]
+    groups.remove(job)
+    assert list(top.iterdir()) == []
+    assert top.stat().st_mode & 0o777 == 0o555
 
 
 def test_a_group_is_found_below_the_root_of_its_mount(tmp_path: Path) -> None:

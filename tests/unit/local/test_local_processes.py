@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -43,6 +44,22 @@ def test_our_own_line_is_true() -> None:
     seen = processes.read(os.getpid())
     assert seen is not None
     assert (seen.parent, seen.group, seen.alive) == (os.getppid(), os.getpgrp(), True)
+
+
+@given(st.binary(max_size=15).filter(lambda name: b"\n" not in name))
+def test_a_name_is_not_taken_for_a_user(name: bytes) -> None:
+    assert processes.parse_uid(b"Name:\t" + name + b"\nUmask:\t0022\nUid:\t7\t8\t8\t8\n") == 7
+
+
+@pytest.mark.parametrize("end", ["\r", "\x0b", "\x0c", "\x1e"])
+def test_no_process_gives_itself_another_user_by_its_name(end: str) -> None:
+    name = Path(f"/proc/self/task/{os.getpid()}/comm")
+    before = name.read_bytes()
+    try:
+        name.write_bytes(f"{end}Uid:\t4711".encode())
+        assert processes.real_uid(os.getpid()) == os.getuid()
+    finally:
+        name.write_bytes(before)
 
 
 def test_a_process_that_is_not_there_is_none() -> None:

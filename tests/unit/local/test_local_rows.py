@@ -39,6 +39,19 @@ def test_a_lever_of_another_manager_is_named() -> None:
     assert job.cannot_grow == "lever array is not one of this machine's"
 
 
+def test_a_job_that_follows_a_file_has_units_and_no_quota() -> None:
+    job = rows.row(
+        registration(lever=Lever.FILE, dir="ctl", min=2, max=6), Facts(State.RUNNING, uses=0.31), 100, 20
+    )
+    assert (job.lever, job.sizes.min, job.sizes.max, dict(job.unit)) == (Lever.FILE, 2, 6, {"cpu_milli": 100})
+    assert (job.held, job.target, job.cannot_grow, job.cannot_shrink) == (3, None, None, None)
+
+
+def test_a_lever_of_files_without_a_place_for_them_is_none() -> None:
+    job = rows.row(registration(lever=Lever.FILE), Facts(State.RUNNING), 100, 20)
+    assert (job.lever, job.cannot_grow, job.cannot_shrink) == (Lever.NONE, *["lever=file needs dir="] * 2)
+
+
 def test_an_ended_job_holds_nothing() -> None:
     job = rows.row(registration(), Facts(State.ENDED, Seen(200), spares=0.1, cpu_seconds=3.5), 100, 20)
     assert (job.held, job.target, job.wants, job.cpu_seconds) == (0, None, None, 3.5)

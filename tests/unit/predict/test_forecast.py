@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 import pytest
 
-from slaqd.predict import Pace, forecast, predict_curve
+from slaqd.predict import Forecaster, Pace, forecast, predict_curve
 from slaqd.predict.families import exponential, sublinear
+from slaqd.predict.fit import Fits, fit
+from slaqd.predict.series import Series
 from slaqd.types import Curve, Health
 
 K = np.arange(1.0, 31.0)
@@ -40,6 +43,38 @@ def test_the_fall_is_that_of_the_iterations_the_units_buy() -> None:
     assert float(cast.iterations(0, 4)) == pytest.approx(12.0)
     fall = 0.9**30 - 0.9**42
     assert float(cast.fall(0, 4)) == pytest.approx(fall / (0.9 - 0.81), rel=0.02)
+
+
+def test_a_forecaster_says_the_same_whatever_it_has_fitted_before() -> None:
+    rng = np.random.default_rng(5)
+    curves = [
+        curve_of(rng.uniform(1, 5) / (0.2 * K + 1.0) + rng.normal(1.0, 1e-3, len(K))) for _ in range(9)
+    ] + [Curve()]
+    paces = [pace_of(2, 0.5) for _ in curves]
+    forecaster = Forecaster()
+    for chosen in ([0, 1, 2], [2, 1, 0, 9], [3, 4, 2], [2, 2, 5, 6, 7, 8], [], [8, 1]):
+        some = [curves[at] for at in chosen]
+        found = forecaster.forecast(some, paces[: len(chosen)], 3.0)
+        expected = forecast(some, paces[: len(chosen)], 3.0)
+        rows = np.arange(len(chosen))
+        assert found.reason == expected.reason
+        np.testing.assert_allclose(found.fall(rows, 4), expected.fall(rows, 4), rtol=1e-9)
+        np.testing.assert_allclose(found.value_at(rows, 5.0), expected.value_at(rows, 5.0), rtol=1e-9)
+
+
+def test_a_forecaster_fits_only_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    fitted: list[int] = []
+
+    def counted(series: Series) -> Fits:
+        fitted.append(len(series.x))
+        return fit(series)
+
+    monkeypatch.setattr(sys.modules["slaqd.predict.forecast"], "fit", counted)
+    forecaster, old, new = Forecaster(), curve_of(1.0 / K), curve_of(2.0 / K)
+    del fitted[:]
+    for curves in ([old], [old], [new, old], [old, new]):
+        forecaster.forecast(curves, [pace_of() for _ in curves], 3.0)
+    assert fitted == [1, 1]
 
 
 def test_the_other_normaliser_divides_by_the_range_seen() -> None:

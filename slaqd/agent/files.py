@@ -1,0 +1,266 @@
+"""Users' files, reached without being led elsewhere.
+
+Whoever calls this is the user already, so the kernel refuses what that user may not
+read. What is left to be refused here: being led to another file of the user's, or to
+one of somebody else's that happens to be readable; being made to wait by a pipe; and
+reading what is no file at all. Nothing is checked by its path: a file is opened once,
+and then only the descriptor is looked at.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from glob import iglob
+from itertools import islice
+from pathlib import PurePosixPath
+
+from slaqd.errors import SourceRefused
+from slaqd.observe.reader import MOST_MATCHES, FileId, SourceMissing, show
+
+MOST = 64 * 1024
+"""Bytes of the largest small file."""
+
+_OPENAT2 = 437  # on every machine alike
+_NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x02, 0x04, 0x08
+_HOW = os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC
+_TRIES = 8
+
+_WORDS = {
+    errno.EACCES: "permission denied",
+    errno.EPERM: "permission denied",
+    errno.ENXIO: "is not a regular file",
+    errno.ENOTDIR: "not there: a part of its path is no directory",
+    errno.ELOOP: "symbolic links are not followed: name the file itself",
+    errno.EXDEV: "leads out of the job's directory: name it by its absolute path, without ..",
+}
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _OpenHow(ctypes.Structure):
+    """What openat2(2) takes."""
+
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+class OwnersReader:
+    """Reads one user's files, as `slaqd.observe.Reader`: regular ones that are the user's own.
+
+    Parameters
+    ----------
+    uid
+        Who must own the files.
+    root
+        Where the job's tree begins. A path below it is resolved below it; any other
+        path is taken apart at its last slash.
+
+    """
+
+    def __init__(self, uid: int, root: str) -> None:
+        self._uid = uid
+        self._root = root
+
+    def stat(self, path: str) -> FileId:
+        """See `slaqd.observe.Reader.stat`."""
+        descriptor = self._open(path)
+        try:
+            return _identify(descriptor, self._uid, path)
+        finally:
+            os.close(descriptor)
+
+    def read(self, path: str, offset: int, limit: int) -> bytes:
+        """See `slaqd.observe.Reader.read`."""
+        descriptor = self._open(path)
+        try:
+            _identify(descriptor, self._uid, path)
+            return os.pread(descriptor, limit, offset)
+        except OSError as error:
+            raise _refusal(path, error) from error
+        finally:
+            os.close(descriptor)
+
+    def glob(self, pattern: str) -> Sequence[str]:
+        """See `slaqd.observe.Reader.glob`. What it finds is opened like any other path."""
+        try:
+            return list(islice(iglob(pattern), MOST_MATCHES))  # noqa: PTH207 - Path.glob takes no absolute pattern
+        except (ValueError, RecursionError) as error:  # the latter: of a thousand directories
+            message = f"{show(pattern)}: not a possible file name"
+            raise SourceRefused(message) from error
+
+    def _open(self, path: str) -> int:
+        try:
+            return open_below(self._root, path, os.O_RDONLY)
+        except OSError as error:
+            raise _refusal(path, error) from error
+        except ValueError as error:
+            message = f"{show(path)}: not a possible file name"
+            raise SourceRefused(message) from error
+
+
+def get(uid: int, root: str, path: str) -> bytes | None:
+    """Read a small file of a user's; None where there is none. OSError in words where it is refused."""
+    with _in_words(path):
+        try:
+            descriptor = open_below(root, path, os.O_RDONLY)
+        except FileNotFoundError:
+            return None
+        try:
+            _identify(descriptor, uid, path)
+            return os.pread(descriptor, MOST, 0)
+        finally:
+            os.close(descriptor)
+
+
+def put(uid: int, root: str, path: str, text: bytes) -> None:
+    """Replace a small file as a whole: whoever reads it finds the old one or the new one (rename(2)).
+
+    Its directory must be the user's own, lest somebody else swaps what lies in it.
+    """
+    if len(text) > MOST:
+        raise OSError(errno.EFBIG, f"{show(path)}: {len(text)} bytes, more than {MOST}")
+    where = PurePosixPath(path)
+    with _in_words(path):
+        directory = open_below(root, str(where.parent), os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            owner = os.fstat(directory).st_uid
+            if owner != uid:
+                raise PermissionError(errno.EPERM, f"its directory belongs to uid {owner}, not to uid {uid}")
+            _replace(directory, where.name, text)
+        finally:
+            os.close(directory)
+
+
+@contextmanager
+def _in_words(path: str) -> Iterator[None]:
+    try:
+        yield
+    except SourceRefused as error:
+        raise PermissionError(errno.EACCES, str(error)) from error
+    except ValueError as error:
+        raise OSError(errno.EINVAL, f"{show(path)}: not a possible file name") from error
+    except OSError as error:
+        number = error.errno or 0
+        said = error.strerror if error.strerror != os.strerror(number) else None
+        raise OSError(number, f"{show(path)}: {said or _WORDS.get(number) or os.strerror(number)}") from error
+
+
+def open_below(root: str, path: str, flags: int) -> int:
+    """Open ``path`` without a step out of ``root``, where it lies below it, and without symbolic links.
+
+    The directory to start from is opened as the user would: what leads to it is the
+    site's own, such as a link from /home to where homes are.
+    """
+    top, rest = _parted(root, path)
+    start = os.open(top, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return _openat2(start, rest, flags | _HOW)
+    finally:
+        os.close(start)
+
+
+def _parted(root: str, path: str) -> tuple[str, str]:
+    if not path.startswith("/") or ".." in path.split("/"):
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+    top = root.rstrip("/") + "/"
+    if root.startswith("/") and path.startswith(top) and path != top:
+        return top, path[len(top) :].lstrip("/") or "."
+    if path.rstrip("/") == root.rstrip("/") and root.startswith("/"):
+        return top, "."
+    folder, _, name = path.rpartition("/")
+    return folder + "/", name or "."
+
+
+def _openat2(start: int, rest: str, flags: int) -> int:
+    how = _OpenHow(flags, 0, _NO_MAGICLINKS | _NO_SYMLINKS | _BENEATH)
+    name = os.fsencode(rest)
+    if b"\0" in name:
+        raise ValueError("embedded null byte")
+    for _ in range(_TRIES):
+        opened = _libc.syscall(_OPENAT2, start, name, ctypes.byref(how), ctypes.sizeof(how))
+        if opened >= 0:
+            return int(opened)
+        number = ctypes.get_errno()
+        if number == errno.ENOSYS:
+            return _walk(start, rest, flags)
+        if number not in {errno.EAGAIN, errno.EINTR}:  # the former: something was moved meanwhile
+            break
+    raise OSError(number, os.strerror(number))
+
+
+def _walk(start: int, rest: str, flags: int) -> int:
+    """Do the same step by step, for kernels before 5.6."""
+    *folders, name = PurePosixPath(rest).parts or (".",)
+    if rest.endswith("/"):
+        flags |= os.O_DIRECTORY
+    here = os.dup(start)
+    for folder in folders:
+        before, here = here, _step(here, folder)
+        os.close(before)
+    try:
+        return os.open(name, flags, dir_fd=here)
+    finally:
+        os.close(here)
+
+
+def _step(here: int, folder: str) -> int:
+    try:
+        return os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
+    except NotADirectoryError:
+        link = stat.S_ISLNK(os.stat(folder, dir_fd=here, follow_symlinks=False).st_mode)
+        number = errno.ELOOP if link else errno.ENOTDIR
+        os.close(here)
+        raise OSError(number, os.strerror(number)) from None
+    except OSError:
+        os.close(here)
+        raise
+
+
+def _replace(directory: int, name: str, text: bytes) -> None:
+    new = f".{name}.slaqd"
+    with suppress(FileNotFoundError):  # of one that was killed while it wrote
+        os.unlink(new, dir_fd=directory)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(new, flags, 0o644, dir_fd=directory)
+    try:
+        view = memoryview(text)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.fsync(descriptor)
+        os.rename(new, name, src_dir_fd=directory, dst_dir_fd=directory)
+    except BaseException:
+        os.unlink(new, dir_fd=directory)
+        raise
+    finally:
+        os.close(descriptor)
+    os.fsync(directory)
+
+
+def _identify(descriptor: int, uid: int, path: str) -> FileId:
+    """Judge what was opened: the path may name another file by now."""
+    status = os.fstat(descriptor)
+    why = None
+    if stat.S_ISDIR(status.st_mode):
+        why = "is a directory; log= must name a file"
+    elif not stat.S_ISREG(status.st_mode):
+        why = "is not a regular file"
+    elif status.st_uid != uid:
+        why = f"belongs to uid {status.st_uid}, not to the job's owner"
+    elif status.st_nlink > 1:
+        why = "has several names (hard links): copy it, or name a file that has one"
+    if why is not None:
+        message = f"{show(path)}: {why}"
+        raise SourceRefused(message)
+    return FileId(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def _refusal(path: str, error: OSError) -> SourceRefused:
+    """Put a system error into words. A stale NFS handle means that the file was replaced."""
+    if error.errno in {errno.ENOENT, errno.ESTALE}:
+        return SourceMissing(f"{show(path)}: not there yet")
+    why = _WORDS.get(error.errno or 0) or os.strerror(error.errno or 0)
+    return SourceRefused(f"{show(path)}: {why}")

@@ -1,0 +1,66 @@
+"""Which logs are left alone for a while, because looking at them hangs. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+FIRST_S, LONGEST_S = 10.0, 300.0
+"""A source that hangs is tried again after the first, then twice as long each time, up to the second."""
+
+
+class _Term(NamedTuple):
+    until: float
+    length: float
+
+
+class Quarantine:
+    """Keeps the sources that hang, each until its next trial. Times are monotonic seconds."""
+
+    def __init__(self) -> None:
+        self._terms: dict[str, _Term] = {}
+
+    def put(self, jobs: Iterable[str], now: float) -> None:
+        """Leave these sources alone, twice as long as the time before."""
+        for job in jobs:
+            before = self._terms.get(job)
+            length = FIRST_S if before is None else min(before.length * 2, LONGEST_S)
+            self._terms[job] = _Term(now + length, length)
+
+    def left(self, job: str, now: float) -> float:
+        """Tell for how many seconds a source is still to be left alone; 0 if it isn't."""
+        term = self._terms.get(job)
+        return max(term.until - now, 0.0) if term else 0.0
+
+    def hangs(self, job: str) -> bool:
+        """Tell whether a source hung when it was last tried."""
+        return job in self._terms
+
+    def release(self, job: str) -> None:
+        """Forget that a source hung: it answers."""
+        self._terms.pop(job, None)
+
+    def keep(self, jobs: set[str]) -> None:
+        """Forget all others."""
+        self._terms = {job: term for job, term in self._terms.items() if job in jobs}
+
+
+def mount_points(mounts: str) -> list[str]:
+    """List the mount points in the text of ``/proc/self/mountinfo`` (proc(5)), but for the root's."""
+    fields = (line.split(" ") for line in mounts.splitlines())
+    points = (
+        re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), each[4]) for each in fields if each[4:]
+    )
+    return [point for point in points if point != "/"]
+
+
+def together(path: str, others: Iterable[str], points: Sequence[str]) -> set[str]:
+    """Pick the paths that hang where ``path`` does: those on the same mount, by their names."""
+    mount = mount_of(path, points)
+    return {other for other in others if mount and mount_of(other, points) == mount}
+
+
+def mount_of(path: str, points: Iterable[str]) -> str:
+    """Give the mount point that a path lies below by its name; "" for the root's own."""
+    return max((point for point in points if path.startswith(point + "/")), key=len, default="")

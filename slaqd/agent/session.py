@@ -1,0 +1,295 @@
+"""What the agent does for one slaqd: from a request to an answer, whatever users' file systems do."""
+
+from __future__ import annotations
+
+import errno
+import queue
+import time
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import PurePosixPath
+
+import msgspec
+import structlog
+
+import slaqd
+from slaqd.adapter import Hands
+from slaqd.agent.become import NotThatUserError, UnknownUserError
+from slaqd.agent.forker import Forker
+from slaqd.agent.protocol import (
+    ClosedError,
+    Failed,
+    Gave,
+    Get,
+    Greeting,
+    Hello,
+    Look,
+    Looked,
+    Put,
+    Reading,
+    Reply,
+    Request,
+    Source,
+    UseHands,
+)
+from slaqd.agent.quarantine import Quarantine
+from slaqd.agent.turn import (
+    HANGS,
+    MOST_OF_ALL,
+    SOURCE_S,
+    Budget,
+    Child,
+    Held,
+    Room,
+    Task,
+    Turn,
+    Users,
+    parted,
+)
+from slaqd.errors import AgentUnavailable
+from slaqd.observe.reader import show
+
+LOOK_S = 5.0
+"""Seconds that one look may take; what was not reached comes first in the next."""
+AT_ONCE = 16
+"""Users whose turns run at the same time."""
+MOST_LOST, MOST_LOST_OF_ONE = 64, 4
+"""Turns that may hang for good, in all and of one user; beyond it what hangs waits until one of them ends."""
+
+_FAULT = "a fault of slaqd's own in reading this log; its trace is in slaqd-agent's log"
+_WRITTEN, _READ = frozenset({"target.json"}), frozenset({"ack.json"})
+"""All small files that there are between slaqd and a job: a slaqd taken over gets no other file to see."""
+_SMALL_S = 2.0
+_STEP_S = 0.05
+
+log = structlog.get_logger("slaqd")
+
+
+class Memory:
+    """What hangs. It outlives connections, lest each new one hang in the same places again."""
+
+    def __init__(self) -> None:
+        self.quarantine = Quarantine()
+        self.files = Quarantine()
+        """Users whose small files hang: by uid, for one job's directory is as good as another's."""
+        self._lost: list[Turn] = []
+
+    def lose(self, turn: Turn) -> None:
+        """Go on without a turn that hangs."""
+        self._lost.append(turn)
+
+    def lost(self) -> list[int]:
+        """Give the uids of the turns that still hang."""
+        self._lost = [turn for turn in self._lost if turn.is_alive()]
+        return [turn.task.uid for turn in self._lost]
+
+    def is_full(self, uid: int) -> bool:
+        """Tell whether no more may be lost for this user."""
+        lost = self.lost()
+        return lost.count(uid) >= (MOST_LOST_OF_ONE if len(lost) < MOST_LOST else 1)
+
+
+class Session:
+    """What is remembered for one connection of slaqd's; a new one begins from nothing else.
+
+    Parameters
+    ----------
+    forker
+        Makes the children.
+    least_uid
+        Nothing is done for users below it: root and the system's own.
+    hands
+        The adapter's own verbs; None where it has none.
+    memory
+        What hangs; one of its own where none is given.
+
+    """
+
+    def __init__(
+        self, forker: Forker, least_uid: int, hands: Hands | None = None, memory: Memory | None = None
+    ) -> None:
+        self._forker = forker
+        self._least_uid = max(least_uid, 1)
+        self._hands = hands
+        self._held: dict[str, Held] = {}
+        self._users = Users()
+        self._memory = memory or Memory()
+        self._quarantine = self._memory.quarantine
+        self._looks = 0
+
+    def answer(self, request: Request) -> Reply:
+        """Answer one request. Raises `AgentUnavailable` where the agent itself is broken and has to end."""
+        try:
+            return self._answer(request)
+        except ClosedError as error:
+            return Failed(errno.EIO, error.strerror or str(error))
+        except TimeoutError as error:
+            return Failed(errno.ETIMEDOUT, str(error))
+        except (UnknownUserError, msgspec.MsgspecError) as error:
+            return Failed(0, str(error))
+        except OSError as error:
+            return Failed(error.errno or 0, error.strerror or str(error))
+
+    def _answer(self, request: Request) -> Reply:
+        if isinstance(request, Look):
+            return self._look(request)
+        if isinstance(request, Hello):
+            return Greeting(slaqd.__version__, self._least_uid)
+        if isinstance(request, UseHands):
+            return self._use_hands(request)
+        return self._as_user(request)
+
+    def _use_hands(self, request: UseHands) -> Reply:
+        if self._hands is None:
+            return Failed(errno.ENOSYS, "the adapter has no verbs for the agent")
+        asked = msgspec.msgpack.decode(request.request, type=self._hands.Request)
+        return Gave(msgspec.msgpack.encode(self._hands.do(asked)))
+
+    def _as_user(self, request: Put | Get) -> Reply:
+        self._check(request.uid)
+        names = _WRITTEN if isinstance(request, Put) else _WRITTEN | _READ
+        if PurePosixPath(request.path).name not in names:
+            raise PermissionError(errno.EPERM, f"{show(request.path)}: not a file of the lever file's")
+        name = str(request.uid)
+        left = self._memory.files.left(name, time.monotonic())
+        if left:
+            raise TimeoutError(f"{show(request.path)}: {HANGS}; tried again in {max(left, 1.0):.0f} s")
+        try:
+            result = self._by_child(request)
+        except TimeoutError as error:
+            self._memory.files.put([name], time.monotonic())
+            raise TimeoutError(f"{show(request.path)}: {HANGS}") from error
+        self._memory.files.release(name)
+        return result
+
+    def _by_child(self, request: Put | Get) -> Reply:
+        child = Child(self._forker, self._users.find(request.uid), _SMALL_S + SOURCE_S)
+        try:
+            result = child.ask(request, _SMALL_S)
+        finally:
+            child.close()
+        wrong = Failed(errno.EIO, "an answer to another question")
+        return result if isinstance(result, Gave | Failed) else wrong
+
+    def _check(self, uid: int) -> None:
+        if uid < self._least_uid:
+            raise PermissionError(errno.EPERM, self._too_low(uid))
+
+    def _too_low(self, uid: int) -> str:
+        return (
+            f"slaqd-agent acts for users from uid {self._least_uid} up ([agent] least_uid); this is uid {uid}"
+        )
+
+    # looking
+
+    def _look(self, request: Look) -> Looked:
+        self._looks += 1
+        self._remember(request.sources)
+        now = time.monotonic()
+        able = [held for held in self._held.values() if held.source.uid >= self._least_uid]
+        full = {uid for uid in {held.source.uid for held in able} if self._memory.is_full(uid)}
+        free = [held for held in able if not self._left_alone(held, full, now)]
+        room, kept = Room(), self._kept()
+        budget = Budget(MOST_OF_ALL - kept.total(), MOST_OF_ALL // max(len(kept), 1))
+        tasks = [
+            Task(uid, request.now, self._looks, helds, now + LOOK_S, room, budget, kept[uid])
+            for uid, helds in parted(free).items()
+        ]
+        self._run(tasks)
+        readings = [reading for task in tasks for reading in self._read(task)]
+        return Looked(
+            (*readings, *self._waiting(free)), missed=sum(task.missed + len(task.left) for task in tasks)
+        )
+
+    def _remember(self, sources: Sequence[Source]) -> None:
+        before = self._held
+        self._held = {}
+        for source in sources:
+            held = before.get(source.job)
+            self._held[source.job] = held if held and held.source == source else Held(source)
+        self._quarantine.keep(set(self._held))
+
+    def _kept(self) -> Counter[int]:
+        """Count the bytes remembered of each user's logs. Too many: those of who has most are forgotten."""
+        kept = Counter[int]()
+        for held in self._held.values():
+            kept[held.source.uid] += len(held.state)
+        for uid, most in kept.most_common():
+            if kept.total() <= MOST_OF_ALL or most <= MOST_OF_ALL // len(kept):
+                break
+            for held in self._held.values():
+                if held.source.uid == uid:
+                    held.state, held.seen = b"", None
+            kept[uid] = 0
+        return kept
+
+    def _left_alone(self, held: Held, full: set[int], now: float) -> bool:
+        """Tell whether a source is not to be tried now; the users in ``full`` may hang nowhere else."""
+        job = held.source.job
+        if self._quarantine.left(job, now) > 0:
+            return True
+        return held.source.uid in full and (self._quarantine.hangs(job) or not held.is_safe)
+
+    def _run(self, tasks: Sequence[Task]) -> None:
+        """Give every task its turn, and do without those that hang."""
+        done: queue.SimpleQueue[Turn] = queue.SimpleQueue()
+        waiting, running = deque(tasks), set[Turn]()
+        until = time.monotonic() + LOOK_S
+        while waiting or running:
+            while waiting and len(running) < AT_ONCE:
+                running.add(self._start(waiting.popleft(), done))
+            with suppress(queue.Empty):
+                turn = done.get(timeout=_STEP_S)
+                running.discard(turn)
+                if turn.fault is not None and not turn.abandoned:
+                    self._judge(turn)
+            now = time.monotonic()
+            for turn in list(running):
+                rest = turn.leave_behind(now)
+                if rest is not None:
+                    running.discard(turn)
+                    self._memory.lose(turn)
+                    if now < until and not self._memory.is_full(rest.uid):
+                        waiting.append(rest)
+
+    def _start(self, task: Task, done: queue.SimpleQueue[Turn]) -> Turn:
+        turn = Turn(task, self._users, self._forker, done)
+        turn.start()
+        return turn
+
+    def _judge(self, turn: Turn) -> None:
+        """Go on without a turn that failed; not where rights can't be laid down or nothing can be forked."""
+        task, fault = turn.task, turn.fault
+        if isinstance(fault, NotThatUserError | AgentUnavailable):
+            raise AgentUnavailable(f"looking as uid {task.uid} failed: {fault}") from fault
+        log.error("a turn failed", uid=task.uid, exc_info=fault)
+        for held in [*task.left, *(held for held, _ in task.grown)]:
+            held.told = 0
+            task.readings.append(Reading(held.source.job, refused=_FAULT))
+        task.left = []
+
+    def _read(self, task: Task) -> Iterable[Reading]:
+        now = time.monotonic()
+        for held in task.hung:
+            job = held.source.job
+            self._quarantine.put([job], now)
+            held.seen, held.told = None, 0  # once it answers, its curve is told anew
+            yield Reading(job, refused=self._hangs(held, now))
+        for reading in task.readings:
+            if reading.points is not None:
+                self._quarantine.release(reading.job)
+            yield reading
+
+    def _waiting(self, looked_at: Sequence[Held]) -> Iterable[Reading]:
+        """Say of those that were not looked at why not."""
+        seen, now = {held.source.job for held in looked_at}, time.monotonic()
+        for job, held in self._held.items():
+            if job in seen:
+                continue
+            low = held.source.uid < self._least_uid
+            yield Reading(job, refused=self._too_low(held.source.uid) if low else self._hangs(held, now))
+
+    def _hangs(self, held: Held, now: float) -> str:
+        left = self._quarantine.left(held.source.job, now)
+        return f"{show(held.source.path)}: {held.trouble or HANGS}; tried again in {max(left, 1.0):.0f} s"

@@ -1,0 +1,113 @@
+"""Which sources are left alone, for how long, and which of them hang together."""
+
+from __future__ import annotations
+
+import threading
+
+from slaqd.agent.forker import Forker
+from slaqd.agent.protocol import Source
+from slaqd.agent.quarantine import FIRST_S, LONGEST_S, Quarantine, mount_of, mount_points, together
+from slaqd.agent.session import MOST_LOST, MOST_LOST_OF_ONE, Memory
+from slaqd.agent.turn import Held, Task, Turn, Users, parted
+from slaqd.types import Tag
+
+MOUNTS = """\
+22 1 254:0 / / rw,relatime - ext4 /dev/vda rw
+30 22 0:30 / /home rw - nfs4 server:/home rw
+31 30 0:31 / /home/big rw - nfs4 server:/big rw
+32 22 0:32 / /mnt/with\\040space rw - nfs4 server:/space rw
+33 22
+"""
+
+
+def test_each_time_it_hangs_a_source_is_left_alone_twice_as_long() -> None:
+    quarantine, now, lengths = Quarantine(), 100.0, []
+    for _ in range(8):
+        quarantine.put(["a"], now)
+        lengths.append(quarantine.left("a", now))
+        now += lengths[-1]
+        assert quarantine.left("a", now) == 0
+        assert quarantine.hangs("a")
+    assert lengths[:3] == [FIRST_S, 2 * FIRST_S, 4 * FIRST_S]
+    assert lengths[-2:] == [LONGEST_S, LONGEST_S]
+
+
+def test_a_source_that_answers_begins_with_a_short_term_again() -> None:
+    quarantine = Quarantine()
+    for _ in range(5):
+        quarantine.put(["a", "b"], 0.0)
+    quarantine.release("a")
+    assert (quarantine.left("a", 0.0), quarantine.hangs("a")) == (0.0, False)
+    quarantine.put(["a"], 0.0)
+    assert quarantine.left("a", 0.0) == FIRST_S < quarantine.left("b", 0.0)
+
+
+def test_what_no_job_names_any_more_is_forgotten() -> None:
+    quarantine = Quarantine()
+    quarantine.put(["a", "b"], 0.0)
+    quarantine.keep({"b", "c"})
+    assert [quarantine.hangs(job) for job in "abc"] == [False, True, False]
+
+
+def test_a_path_lies_on_the_longest_mount_point_that_begins_it() -> None:
+    points = mount_points(MOUNTS)
+    assert points == ["/home", "/home/big", "/mnt/with space"]
+    found = {
+        path: mount_of(path, points)
+        for path in (
+            "/home/a/log",
+            "/home/big/log",
+            "/home/bigger/log",
+            "/mnt/with space/x",
+            "/var/x",
+            "/home",
+        )
+    }
+    assert list(found.values()) == ["/home", "/home/big", "/home", "/mnt/with space", "", ""]
+
+
+def test_paths_on_no_mount_of_their_own_do_not_hang_together() -> None:
+    points = mount_points(MOUNTS)
+    others = ["/home/b", "/home/big/b", "/var/b"]
+    assert together("/home/a", others, points) == {"/home/b"}
+    assert together("/var/a", others, points) == set()
+
+
+def held(job: str, uid: int = 20_001, *, looked: int = 0, trouble: str = "") -> Held:
+    return Held(Source(job, uid, "/", f"/{job}", Tag()), looked=looked, trouble=trouble)
+
+
+def test_sources_come_longest_not_looked_at_first_and_troubled_ones_last() -> None:
+    helds = [
+        held("a", looked=3),
+        held("b", looked=1, trouble="hangs"),
+        held("c", looked=2),
+        held("d", 20_002),
+    ]
+    found = {uid: [each.source.job for each in mine] for uid, mine in parted(helds).items()}
+    assert found == {20_001: ["c", "a", "b"], 20_002: ["d"]}
+
+
+def test_an_answer_that_is_full_leaves_the_rest_for_the_next_look() -> None:
+    task = Task(20_001, 0.0, 1, [held("a")], float("inf"))
+    assert not task.is_over()
+    task.room.left = 0
+    assert task.is_over()
+
+
+def test_a_user_whose_looks_hang_gets_no_more_of_them_and_others_do() -> None:
+    memory, end, forker = Memory(), threading.Event(), object.__new__(Forker)
+    lost = []
+    for number in range(MOST_LOST_OF_ONE):
+        turn = Turn(Task(20_001, 0.0, 1, [held(str(number))], 0.0), Users(), forker, done=None)  # type: ignore[arg-type]
+        turn.run = end.wait  # type: ignore[method-assign, assignment]
+        turn.start()
+        lost.append(turn)
+        memory.lose(turn)
+    assert [memory.is_full(uid) for uid in (20_001, 20_002)] == [True, False]
+    end.set()
+    for turn in lost:
+        turn.join()
+    assert not memory.is_full(20_001)
+    assert memory.lost() == []
+    assert MOST_LOST >= MOST_LOST_OF_ONE

@@ -1,0 +1,196 @@
+"""An adapter that looks itself and has an agent write, whatever becomes of the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import pytest
+from slaqd_local import Config, LocalAdapter, processes, requests
+from slaqd_local.cgroup1 import Cgroup1
+from slaqd_local.hands import LocalHands
+from slaqd_local.remote import Remote
+from slaqd_local.requests import MOST_PIDS, Gather, Hold
+from standing_kernel import ALICE, ALICES, BOB, Kernel
+
+from slaqd.adapter import Registration
+from slaqd.errors import AgentUnavailable
+from slaqd.testing import ManualClock, MemoryStore
+from slaqd.types import (
+    Accepted,
+    Adopt,
+    Job,
+    JobKey,
+    Owner,
+    Refused,
+    Restore,
+    SetUnits,
+    State,
+    Struct,
+    Tag,
+    Unknown,
+)
+
+T = TypeVar("T")
+KEY = JobKey("local", "101", 7)
+BOOT = "a-boot"
+
+
+class InProcess:
+    """The agent, without a process of its own; ``down`` before it acts, or ``mute`` after."""
+
+    agent = True
+
+    def __init__(self) -> None:
+        self.down = self.mute = False
+        self.asked: list[Struct] = []
+        self._hands = LocalHands(Config(), 1000)
+
+    def put(self, uid: int, root: str, path: str, text: bytes) -> None:
+        raise NotImplementedError(uid, root, path, text)
+
+    def get(self, uid: int, root: str, path: str) -> bytes | None:
+        raise NotImplementedError(uid, root, path)
+
+    def hands(self, request: Struct, kind: type[T]) -> T:
+        self.asked.append(request)
+        if self.down:
+            raise AgentUnavailable("slaqd-agent does not answer")
+        asked = msgspec.msgpack.decode(msgspec.msgpack.encode(request), type=requests.Request)
+        answer = msgspec.msgpack.encode(self._hands.do(asked))
+        if self.mute:
+            raise AgentUnavailable("the answer was lost")
+        return msgspec.msgpack.decode(answer, type=kind)
+
+
+class World:
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.agent = InProcess()
+        self.clock = ManualClock()
+        self.store = MemoryStore([Registration(KEY, Owner(ALICE, "alice"), Tag(max=9), "job", "/", 0.0)])
+        self.adapter = LocalAdapter(Config(), self.clock, self.store, self.agent)
+        kernel.end(102)  # one process is a job enough
+
+    def job(self) -> Job:
+        return self.adapter.snapshot(self.clock.monotonic() + 1).jobs[0]
+
+    def do(self, *actions: Adopt | SetUnits | Restore) -> list[object]:
+        return list(self.adapter.apply(actions, self.clock.monotonic() + 1))
+
+    def groups(self) -> list[Path]:
+        return sorted(self.kernel.at.glob("cgroup/**/job-*"))
+
+
+@pytest.fixture(params=[1, 2], ids=["v1", "v2"])
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+    kernel = Kernel(tmp_path, request.param)
+    with kernel.stands():
+        yield World(kernel)
+
+
+ADOPT = Adopt("a", KEY, BOOT, 2)
+RESIZE = SetUnits("s", KEY, BOOT, 3)
+RESTORE = Restore("r", KEY, BOOT)
+
+
+def test_a_change_whose_answer_is_lost_is_unknown_and_the_next_look_tells(world: World) -> None:
+    assert world.do(ADOPT) == [Accepted()]
+    world.agent.mute = True
+    (outcome,) = world.do(RESIZE)
+    assert isinstance(outcome, Unknown)
+    assert outcome.why.startswith("the answer was lost")
+    assert world.job().target == 3
+    (outcome,) = world.do(RESTORE)
+    assert isinstance(outcome, Unknown)
+    assert world.groups() == []
+    world.agent.mute = False
+    assert world.do(RESTORE) == [Accepted()]
+    assert world.job().target is None
+
+
+def test_an_agent_that_is_down_refuses_for_now_and_breaks_no_snapshot(world: World) -> None:
+    world.agent.down = True
+    (outcome,) = world.do(ADOPT)
+    assert isinstance(outcome, Refused)
+    assert outcome.retry
+    assert "slaqd-agent does not answer" in outcome.why
+    assert "keeper: slaqd isn't the owner of the jobs" in outcome.why
+    assert world.job().target is None
+    world.agent.down = False
+    assert world.do(ADOPT) == [Accepted()]
+    world.kernel.start(103, ALICE, "/alices", parent=101)
+    world.agent.down = True
+    assert world.job().target == 2
+    assert world.kernel.group(103, next(iter(world.kernel.mounts))) == "/alices"
+    world.agent.down = False
+    assert world.job().target == 2
+    assert world.kernel.group(103, next(iter(world.kernel.mounts))) == "/slaqd/job-101-7"
+
+
+def test_the_group_of_a_job_that_ended_unheard_is_removed_later(world: World) -> None:
+    assert world.do(ADOPT) == [Accepted()]
+    world.kernel.end(101)
+    world.agent.down = True
+    assert world.job().state is State.ENDED
+    assert len(world.groups()) == len(world.kernel.mounts)
+    world.agent.down = False
+    assert world.job().state is State.ENDED
+    assert world.groups() == []
+
+
+def test_a_stop_gives_an_agent_that_is_gone_up(world: World) -> None:
+    for number in range(301, 311):
+        key = JobKey("local", str(number), 7)
+        world.store.register(Registration(key, Owner(ALICE, "alice"), Tag(max=9), "job", "/", 0.0))
+        world.kernel.start(number, ALICE, "/alices")
+        assert world.do(Adopt("a", key, BOOT, 1)) == [Accepted()]
+    world.agent.down, world.agent.asked = True, []
+    world.adapter.close(restore=True)
+    assert len(world.agent.asked) == 3
+
+
+def test_a_job_that_a_keeper_held_before_there_was_an_agent_is_held_anew(world: World) -> None:
+    world.store.note(KEY, "hold", '{"means":"keeper","origins":{}}')
+    assert world.job().target is None
+    assert world.do(ADOPT) == [Accepted()]
+    assert world.job().target == 2
+
+
+def test_anothers_process_in_a_held_job_is_not_asked_for_again_and_again(world: World) -> None:
+    assert world.do(ADOPT) == [Accepted()]
+    world.kernel.start(103, BOB, "/bobs", parent=101)
+    world.agent.asked = []
+    assert world.job().target == 2
+    assert world.agent.asked == []
+
+
+def test_more_processes_than_one_request_takes_are_sent_in_several(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "real_uid", lambda _: ALICE)
+    asked: list[tuple[str, int]] = []
+
+    def hands(request: Struct, kind: type[T]) -> T:
+        assert isinstance(request, Hold | Gather)
+        asked.append((type(request).__name__, len(request.pids)))
+        return msgspec.convert(None, kind)
+
+    monkeypatch.setattr(world.agent, "hands", hands)
+    remote = Remote(Cgroup1("slaqd", 100_000, shared=True), world.agent, ALICE)
+    remote.hold(KEY, range(2, 2 * MOST_PIDS + 3), 100)
+    assert asked == [("Hold", MOST_PIDS), ("Gather", MOST_PIDS), ("Gather", 1)]
+
+
+def test_without_an_agent_nothing_is_asked(tmp_path: Path) -> None:
+    kernel = Kernel(tmp_path)
+    with kernel.stands():
+        world = World(kernel)
+        world.agent.agent = False
+        adapter = LocalAdapter(Config(), world.clock, world.store, world.agent)
+        assert list(adapter.apply([ADOPT], world.clock.monotonic() + 1)) == [Accepted()]
+        adapter.close(restore=True)
+    assert world.agent.asked == []
+    assert kernel.group(ALICES[0], "cpu") == "/slaqd/job-101-7"
