@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import decide, predict
+from benchmarks import decide, idle, memory, predict
 
-RESULTS = [predict.main(sys.argv[1:]), decide.main()]
+RESULTS = [predict.main(sys.argv[1:]), decide.main(), idle.main(), memory.main()]
 sys.exit(0 if all(RESULTS) else 1)

@@ -101,7 +101,12 @@ class Lab:
             *words,
         ]
         return subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=2 * PATIENCE_S,
+            check=False,
         )
 
     def do(self, *words: str) -> str:
@@ -109,6 +114,10 @@ class Lab:
         done = self.try_(*words)
         assert done.returncode == 0, f"{shlex.join(words)}: {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout
+
+    def as_user(self, user: str, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a command there as an ordinary user."""
+        return self.try_("runuser", "-u", user, "--", "env", "-C", "/", f"HOME=/home/{user}", *words)
 
     def follow(self, heading: str) -> None:
         """Do what the page about the service says under a heading, word for word."""
@@ -128,17 +137,17 @@ class Lab:
         """Give one property of a unit."""
         return self.do("systemctl", "show", "--value", "--property", name, unit).strip()
 
-    def pid(self) -> int:
-        """Give the daemon's pid as seen there; 0 while it doesn't run."""
-        return int(self.show("MainPID"))
+    def pid(self, unit: str = "slaqd") -> int:
+        """Give a daemon's pid as seen there; 0 while it doesn't run."""
+        return int(self.show("MainPID", unit))
 
-    def said(self) -> str:
-        """Give what slaqd and systemd said of it."""
-        return self.do("journalctl", "--unit=slaqd", "--output=cat", "--no-pager")
+    def said(self, unit: str = "slaqd") -> str:
+        """Give what a daemon, and systemd of it, said."""
+        return self.do("journalctl", f"--unit={unit}", "--output=cat", "--no-pager")
 
-    def runs(self) -> int | None:
-        """Give the daemon's pid if it is ready."""
-        return self.pid() if self.show("ActiveState") == "active" else None
+    def runs(self, unit: str = "slaqd") -> int | None:
+        """Give a daemon's pid if it is ready."""
+        return self.pid(unit) if self.show("ActiveState", unit) == "active" else None
 
     def files(self) -> set[str]:
         """List all that its disk has now and a bare Debian has not."""
