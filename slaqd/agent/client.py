@@ -13,6 +13,7 @@ import msgspec
 import structlog
 
 import slaqd
+from slaqd.agent.allowance import unsaid
 from slaqd.agent.protocol import (
     Failed,
     Gave,
@@ -41,8 +42,6 @@ LOOK_S = 15.0
 ASK_S = 5.0
 
 log = structlog.get_logger("slaqd")
-
-_UNSAID = Curve(health=Health.UNREADABLE, note="the log's name is not UTF-8: give it another one")
 
 
 class Agent:
@@ -87,15 +86,16 @@ class Agent:
             The agent doesn't answer: nothing is known of any log now.
 
         """
-        looked = self._ask(Look(now, tuple(filter(_can_be_said, sources))), Looked, LOOK_S)
+        refused = unsaid(sources)
+        said = tuple(source for source in sources if source.job not in refused)
+        looked = self._ask(Look(now, said), Looked, LOOK_S)
         jobs = {source.job for source in sources}
         self._curves = {job: curve for job, curve in self._curves.items() if job in jobs}
         for reading in looked.readings:
             if reading.job in jobs:
                 self._curves[reading.job] = _curve(reading, self._curves.get(reading.job))
-        for source in sources:
-            if not _can_be_said(source):
-                self._curves[source.job] = _UNSAID
+        for job, why in refused.items():
+            self._curves[job] = _curve(Reading(job, refused=why), self._curves.get(job))
         self.missed = looked.missed
         if looked.missed:
             log.warning("logs were not reached in time: the next look begins with them", count=looked.missed)
@@ -154,15 +154,6 @@ class Agent:
             with suppress(OSError):
                 self._sock.close()
         self._sock = None
-
-
-def _can_be_said(source: Source) -> bool:
-    """Tell whether a source can travel: names of files need not be UTF-8, and messages are."""
-    try:
-        msgspec.msgpack.encode(source)
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _curve(reading: Reading, before: Curve | None) -> Curve:

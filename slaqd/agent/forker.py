@@ -19,7 +19,7 @@ import time
 from contextlib import suppress
 
 from slaqd.agent import child
-from slaqd.agent.become import User, become
+from slaqd.agent.become import User
 from slaqd.agent.protocol import MOST_OF_CHILD, ClosedError, receive, send
 from slaqd.agent.warm import warm
 from slaqd.errors import AgentUnavailable
@@ -31,6 +31,7 @@ ANSWER_S = 5.0
 _PR_SET_PDEATHSIG = 1
 _REAP_S = 1.0
 _KILL_S = 2
+_STEP_S = 0.002
 _MOST_OF_ONE = 4
 """Children of one user at a time: those that can't even be killed hang in a file system of that user's."""
 
@@ -150,6 +151,7 @@ class _Nursery:
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._children: dict[int, tuple[User, float]] = {}
+        self._helpers: list[int] = []
 
     def serve(self) -> None:
         while True:
@@ -163,6 +165,7 @@ class _Nursery:
 
     def _reap(self) -> None:
         now = time.monotonic()
+        self._helpers = [pid for pid in self._helpers if not os.waitpid(pid, os.WNOHANG)[0]]
         for pid, (user, until) in list(self._children.items()):
             if os.waitpid(pid, os.WNOHANG)[0]:
                 del self._children[pid]
@@ -187,7 +190,7 @@ class _Nursery:
         return pid
 
     def _kill(self, pid: int) -> int:
-        """Let a helper that became the same user kill: with SETUID and SETGID alone root may not (kill(2)).
+        """Let a helper kill that acts as the same user: with SETUID and SETGID alone root may not (kill(2)).
 
         The child isn't reaped before, so its pid is still its own.
         """
@@ -199,16 +202,27 @@ class _Nursery:
             return 0
         if not helper:
             _kill_as(self._children[pid][0], pid)
-        os.waitpid(helper, 0)
-        self._reap()
+        self._await(helper)
         return pid
+
+    def _await(self, helper: int) -> None:
+        """Wait for a helper, but not longer than it may take: it is reaped later."""
+        until = time.monotonic() + _KILL_S
+        while not os.waitpid(helper, os.WNOHANG)[0]:
+            if time.monotonic() > until:
+                self._helpers.append(helper)
+                return
+            time.sleep(_STEP_S)
 
 
 def _kill_as(user: User, pid: int) -> None:
     try:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(_KILL_S)
-        become(user)
+        # In effect alone: the user may signal nobody whose real uid is root's (kill(2)), and so can't
+        # stop the helper, for which everybody else would wait.
+        os.setgroups(())
+        os.setresuid(0, user.uid, 0)
         os.kill(pid, signal.SIGKILL)
     finally:
         os._exit(0)

@@ -1,4 +1,4 @@
-"""Which logs are left alone for a while, because looking at them hangs. Pure."""
+"""What is left alone for a while, because looking at it hangs or takes long. Pure."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ FIRST_S, LONGEST_S = 10.0, 300.0
 class _Term(NamedTuple):
     until: float
     length: float
+
+
+class _Account(NamedTuple):
+    seconds: float
+    at: float
 
 
 class Quarantine:
@@ -44,6 +49,42 @@ class Quarantine:
     def keep(self, jobs: set[str]) -> None:
         """Forget all others."""
         self._terms = {job: term for job, term in self._terms.items() if job in jobs}
+
+
+class Rests:
+    """Lets whoever takes long rest, so that in the long run nobody takes more than a share of the time.
+
+    An account of seconds that were taken, each counted, however short; it runs out at
+    ``share`` of a second per second. Who has more than ``free_s`` on it rests until it
+    hasn't: many that are short cost as much as a few that are long.
+
+    Parameters
+    ----------
+    free_s
+        Seconds on the account that cost no rest.
+    share
+        Seconds of each second that one may take in the long run.
+
+    """
+
+    def __init__(self, free_s: float, share: float) -> None:
+        self._free_s = free_s
+        self._share = share
+        self._accounts: dict[int, _Account] = {}
+
+    def took(self, uid: int, seconds: float, now: float) -> None:
+        """Note how long it took; ``now`` is monotonic."""
+        owed = self._owed(uid, now) + seconds
+        self._accounts = {each: account for each, account in self._accounts.items() if self._owed(each, now)}
+        self._accounts[uid] = _Account(owed, now)
+
+    def left(self, uid: int, now: float) -> float:
+        """Tell for how many seconds somebody is still to be left alone."""
+        return max(self._owed(uid, now) - self._free_s, 0.0) / self._share
+
+    def _owed(self, uid: int, now: float) -> float:
+        account = self._accounts.get(uid)
+        return max(account.seconds - self._share * (now - account.at), 0.0) if account else 0.0
 
 
 def mount_points(mounts: str) -> list[str]:

@@ -33,7 +33,7 @@ from slaqd.agent.protocol import (
     Source,
     UseHands,
 )
-from slaqd.agent.quarantine import Quarantine
+from slaqd.agent.quarantine import Quarantine, Rests
 from slaqd.agent.turn import (
     HANGS,
     MOST_OF_ALL,
@@ -60,7 +60,9 @@ MOST_LOST, MOST_LOST_OF_ONE = 64, 4
 _FAULT = "a fault of slaqd's own in reading this log; its trace is in slaqd-agent's log"
 _WRITTEN, _READ = frozenset({"target.json"}), frozenset({"ack.json"})
 """All small files that there are between slaqd and a job: a slaqd taken over gets no other file to see."""
-_SMALL_S = 2.0
+_TOO_SLOW = "this user's files answer too slowly, and others wait for them"
+_SMALL_S, _OWN_S = 2.0, 0.02
+"""Seconds that a small file may take, and that its child takes of itself: to have many jobs is not slow."""
 _STEP_S = 0.05
 
 log = structlog.get_logger("slaqd")
@@ -73,6 +75,9 @@ class Memory:
         self.quarantine = Quarantine()
         self.files = Quarantine()
         """Users whose small files hang: by uid, for one job's directory is as good as another's."""
+        self.slow, self.slow_files = Rests(5.0, share=0.25), Rests(0.5, share=0.1)
+        """Users whose looks take long, and their small files: each is waited for by all others.
+        What a few hangs take is free: they are the quarantine's, and her other logs are read on."""
         self._lost: list[Turn] = []
 
     def lose(self, turn: Turn) -> None:
@@ -152,16 +157,26 @@ class Session:
         if PurePosixPath(request.path).name not in names:
             raise PermissionError(errno.EPERM, f"{show(request.path)}: not a file of the lever file's")
         name = str(request.uid)
-        left = self._memory.files.left(name, time.monotonic())
-        if left:
-            raise TimeoutError(f"{show(request.path)}: {HANGS}; tried again in {max(left, 1.0):.0f} s")
+        began = time.monotonic()
+        self._let_rest(request, began)
         try:
             result = self._by_child(request)
         except TimeoutError as error:
             self._memory.files.put([name], time.monotonic())
             raise TimeoutError(f"{show(request.path)}: {HANGS}") from error
+        finally:  # also where it failed: others have waited all the same
+            now = time.monotonic()
+            self._memory.slow_files.took(request.uid, max(now - began - _OWN_S, 0.0), now)
         self._memory.files.release(name)
         return result
+
+    def _let_rest(self, request: Put | Get, now: float) -> None:
+        """Refuse what would make others wait again; `TimeoutError`."""
+        hung = self._memory.files.left(str(request.uid), now)
+        slow = self._memory.slow_files.left(request.uid, now)
+        if hung or slow:
+            why, left = HANGS if hung else _TOO_SLOW, max(hung, slow, 1.0)
+            raise TimeoutError(f"{show(request.path)}: {why}; tried again in {left:.0f} s")
 
     def _by_child(self, request: Put | Get) -> Reply:
         child = Child(self._forker, self._users.find(request.uid), _SMALL_S + SOURCE_S)
@@ -188,19 +203,33 @@ class Session:
         self._remember(request.sources)
         now = time.monotonic()
         able = [held for held in self._held.values() if held.source.uid >= self._least_uid]
+        rests = [held for held in able if self._memory.slow.left(held.source.uid, now)]
+        free = self._free(able, now)
+        tasks = self._tasks(free, request.now, now)
+        self._run(tasks)
+        for task in tasks:
+            if task.ended > task.begun > 0:  # else it hangs still: its sources are left alone for that
+                self._memory.slow.took(task.uid, task.ended - task.begun, task.ended)
+        readings = [reading for task in tasks for reading in self._read(task)]
+        missed = sum(task.missed + len(task.left) for task in tasks)
+        return Looked((*readings, *self._waiting([*free, *rests])), missed)
+
+    def _free(self, able: Sequence[Held], now: float) -> list[Held]:
+        """Pick the sources that are to be tried now."""
         full = {uid for uid in {held.source.uid for held in able} if self._memory.is_full(uid)}
-        free = [held for held in able if not self._left_alone(held, full, now)]
+        return [
+            held
+            for held in able
+            if not self._memory.slow.left(held.source.uid, now) and not self._left_alone(held, full, now)
+        ]
+
+    def _tasks(self, free: Sequence[Held], wall: float, now: float) -> list[Task]:
         room, kept = Room(), self._kept()
         budget = Budget(MOST_OF_ALL - kept.total(), MOST_OF_ALL // max(len(kept), 1))
-        tasks = [
-            Task(uid, request.now, self._looks, helds, now + LOOK_S, room, budget, kept[uid])
+        return [
+            Task(uid, wall, self._looks, helds, now + LOOK_S, room, budget, kept[uid])
             for uid, helds in parted(free).items()
         ]
-        self._run(tasks)
-        readings = [reading for task in tasks for reading in self._read(task)]
-        return Looked(
-            (*readings, *self._waiting(free)), missed=sum(task.missed + len(task.left) for task in tasks)
-        )
 
     def _remember(self, sources: Sequence[Source]) -> None:
         before = self._held

@@ -176,7 +176,8 @@ class Task:
     budget: Budget = field(default_factory=Budget)
     kept: int = 0
     """Bytes that are remembered of this user's logs."""
-    begun: bool = False
+    begun: float = 0.0
+    ended: float = 0.0
     grown: list[tuple[Held, Signature | None]] = field(default_factory=list)
     readings: list[Reading] = field(default_factory=list)
     hung: list[Held] = field(default_factory=list)
@@ -185,7 +186,8 @@ class Task:
     def begin(self) -> None:
         """Let the user's own time run from the first turn on."""
         if not self.begun:
-            self.begun, self.deadline = True, min(self.deadline, time.monotonic() + USER_S)
+            self.begun = time.monotonic()
+            self.deadline = min(self.deadline, self.begun + USER_S)
 
     def is_over(self, rest_s: float = 0.0) -> bool:
         """Tell whether what is left has to be left for the next look; ``rest_s`` seconds are to be kept."""
@@ -235,6 +237,7 @@ class Turn(threading.Thread):
             self._go()
         except BaseException as error:  # noqa: BLE001 - the agent judges it
             self.fault = error
+        self.task.ended = time.monotonic()
         self._done.put(self)
 
     def leave_behind(self, now: float) -> Task | None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 from agent_world import ALICE, BOB, GIDS, children, kill_as, uid_of
@@ -66,6 +69,47 @@ def test_a_child_is_killed_before_its_time_and_another_made(made: Forker) -> Non
             assert end.recv(1) == b""
     made.kill(os.getpid())
     made.kill(1)
+
+
+STOPS_ALL = f"""
+import os, signal
+os.setgroups([])
+os.setresgid({GIDS[ALICE]}, {GIDS[ALICE]}, {GIDS[ALICE]})
+os.setresuid({ALICE}, {ALICE}, {ALICE})
+assert os.getresuid() == ({ALICE},) * 3
+while True:
+    try:
+        os.kill(-1, signal.SIGSTOP)  # all that are hers, but for itself
+    except ProcessLookupError:
+        pass
+"""
+
+
+def test_a_user_who_stops_whatever_is_hers_keeps_nobody_else_waiting(made: Forker) -> None:
+    """The helper that ends her children isn't hers to stop."""
+    with subprocess.Popen([sys.executable, "-S", "-c", STOPS_ALL]) as stopper:
+        try:
+            for _ in range(5):
+                pid, end = made.fork(HER, 60)
+                made.kill(pid)
+                end.close()
+                _, his = made.fork(HIM, 60)
+                his.close()
+        finally:
+            stopper.kill()
+    wait_for(lambda: not children(made.pid), lambda: str(children(made.pid)))
+
+
+def test_children_that_are_overdue_together_are_all_ended(made: Forker) -> None:
+    made_by_two = [made.fork(user, 0.3) for user in (HER, HIM, HER, HIM)]
+    for pid, _ in made_by_two:
+        wait_for(lambda pid=pid: uid_of(pid) in {ALICE, BOB, -1}, lambda: "it is a user's, or has ended")
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP)
+    wait_for(lambda: not children(made.pid), lambda: str(children(made.pid)))
+    for _, end in made_by_two:
+        end.close()
+    made.fork(HER, 1)[1].close()
 
 
 def test_a_forker_that_is_gone_is_told(made: Forker) -> None:

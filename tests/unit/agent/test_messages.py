@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import queue
@@ -13,6 +14,7 @@ import time
 from array import array
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -375,6 +377,65 @@ def test_where_nothing_grew_nothing_is_forked(
     clock[0] += turns.SEARCH_S
     assert looks() == (0 if pattern == "m.csv" else 1)
     forker.close()
+
+
+def test_who_takes_long_is_waited_for_in_one_look_of_four(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two seconds a look: six of rest, once five are used up. What is known stays, without a word."""
+    clock, looked = [100.0], list[float]()
+
+    def looks(_source: Source, _followed: str) -> Signature:
+        looked.append(clock[0])
+        clock[0] += 2.0
+        return Signature(ino=1)
+
+    forker = FakeForker()
+    forker.serve = answering(framed(Done(pack(CURVE), b"", again=False)))
+    monkeypatch.setattr(turns, "wear", lambda _: None)
+    monkeypatch.setattr(turns, "signature", looks)
+    monkeypatch.setattr(turns.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(Users, "find", lambda _, uid: User(uid, uid, ()))
+    session = Session(forker, 1)  # type: ignore[arg-type]
+    answers = []
+    for _ in range(24):
+        answers.append(session.answer(Look(0.0, (SOURCE,))))
+        clock[0] += 1.0
+    forker.close()
+    assert all(isinstance(each, Looked) and not any(r.refused for r in each.readings) for each in answers)
+    assert looked[:6] == [100.0, 103.0, 106.0, 109.0, 114.0, 122.0]
+    assert all(after - before == 8.0 for before, after in pairwise(looked[4:]))
+
+
+@pytest.mark.parametrize(
+    "end", [Gave(b"{}"), Failed(5, "i/o error"), OSError(5, "i/o error")], ids=["read", "failed", "raised"]
+)
+@pytest.mark.parametrize(("seconds", "answered"), [(1.9, 1), (0.49, 2), (0.1, 8), (0.02, 30)])
+def test_slow_small_files_rest_too_and_say_so(
+    monkeypatch: pytest.MonkeyPatch, end: Result | OSError, seconds: float, answered: int
+) -> None:
+    """Whatever comes of them: all seconds of one user's count, but for what a child takes of itself."""
+    clock, asked = [100.0], list[int]()
+
+    def slow(_self: Session, request: Get) -> Result:
+        asked.append(request.uid)
+        clock[0] += seconds
+        if isinstance(end, OSError):
+            raise end
+        return end
+
+    monkeypatch.setattr(Session, "_by_child", slow)
+    monkeypatch.setattr(turns.time, "monotonic", lambda: clock[0])
+    session = Session(FakeForker(), 1)  # type: ignore[arg-type]
+    get = Get(20_001, "/r", "/r/ack.json")
+    answers = [session.answer(get) for _ in range(30)]
+    assert len(asked) == answered
+    for each in answers[answered:]:
+        assert isinstance(each, Failed)
+        assert each.errno == errno.ETIMEDOUT
+        assert "answer too slowly, and others wait for them; tried again in" in each.text
+    session.answer(Get(20_002, "/r", "/r/ack.json"))
+    clock[0] += 10 * seconds * answered
+    session.answer(get)
+    assert asked[answered:] == [20_002, 20_001]
 
 
 def test_on_a_slow_file_system_what_was_found_is_read_and_the_rest_comes_first_next_time(

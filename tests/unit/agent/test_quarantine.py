@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from slaqd.agent.forker import Forker
 from slaqd.agent.protocol import Source
-from slaqd.agent.quarantine import FIRST_S, LONGEST_S, Quarantine, mount_of, mount_points, together
+from slaqd.agent.quarantine import FIRST_S, LONGEST_S, Quarantine, Rests, mount_of, mount_points, together
 from slaqd.agent.session import MOST_LOST, MOST_LOST_OF_ONE, Memory
 from slaqd.agent.turn import Held, Task, Turn, Users, parted
 from slaqd.types import Tag
@@ -111,3 +113,34 @@ def test_a_user_whose_looks_hang_gets_no_more_of_them_and_others_do() -> None:
     assert not memory.is_full(20_001)
     assert memory.lost() == []
     assert MOST_LOST >= MOST_LOST_OF_ONE
+
+
+def test_who_takes_long_rests_until_it_was_a_share_of_the_time_and_who_is_quick_never() -> None:
+    rests = Rests(1.0, share=0.25)
+    rests.took(5, 2.0, now=10.0)
+    rests.took(6, 1.0, now=10.0)
+    assert [rests.left(uid, 10.0) for uid in (5, 6, 7)] == [4.0, 0.0, 0.0]
+    assert rests.left(5, 14.0) == 0.0
+    rests.took(6, 0.1, now=19.0)
+    assert set(rests._accounts) == {6}
+
+
+@pytest.mark.parametrize("seconds", [0.05, 0.49, 1.9, 5.0])
+def test_many_that_are_short_cost_no_more_than_a_few_that_are_long(seconds: float) -> None:
+    """Whoever asks again as soon as may be gets a tenth of a long time, and what is free once."""
+    rests, now, taken = Rests(0.5, share=0.1), 100.0, 0.0
+    while now < 1100.0:
+        if rests.left(7, now):
+            now += 0.01
+            continue
+        now += seconds
+        taken += seconds
+        rests.took(7, seconds, now)
+    assert 95.0 < taken < 0.1 * 1000.0 + 0.5 + 2 * seconds
+
+
+def test_a_share_of_the_time_is_never_too_much() -> None:
+    rests = Rests(0.5, share=0.1)
+    for turn in range(1, 1000):
+        assert rests.left(7, 3.0 * turn) == 0.0
+        rests.took(7, 0.29, 3.0 * turn)
