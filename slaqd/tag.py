@@ -26,6 +26,10 @@ VERSION = "v1"
 MOST_UNITS = 1_000_000
 LONGEST = 1024
 """Characters of the longest value; Slurm's whole comment is no longer."""
+LONGEST_PATH = 4096
+"""Characters of the longest path that a tag may stand for; Linux takes no longer one."""
+LEAST_WEIGHT, MOST_WEIGHT = 0.1, 10.0
+"""A weight is its user's own word: it may prefer a job, and not push all others aside."""
 MOST_BRACES = 256
 """Places in a text at which a JSON object is looked for."""
 
@@ -36,6 +40,7 @@ _JSON = re.compile(r'"slaq"\s*:')
 _SCRIPT_LINE = re.compile(r"^#SLAQ[ \t]+(.*)$", re.MULTILINE)
 _SIGNAL = re.compile(r"(?:SIG)?[A-Z]+[0-9]*(?:[+-][0-9]{1,2})?|[0-9]{1,2}")
 _TEMPLATE = re.compile(r"\{([A-Za-z_]+)\}|%([0-9]?)([jAaxu%])")
+_SHOWN = 200
 _PERCENT = {"j": "jobid", "A": "arrayid", "a": "taskid", "u": "user", "x": "name"}
 
 
@@ -95,9 +100,20 @@ def from_mapping(said: Mapping[str, object]) -> Tag:
         try:
             values[key] = _KEYS[key](_text(value))
         except ValueError as error:
-            message = f"tag: {key}={value} {error}"
+            message = f"tag: {key}={_cut(str(value))} {error}"
             raise TagError(message) from error
     return _bounded(Tag(**values))
+
+
+def check(tag: Tag) -> None:
+    """Judge a tag that was not read from words, such as one from the wire, by the rules of those that were.
+
+    Raises
+    ------
+    TagError
+        Naming the key whose value is no good.
+    """
+    from_mapping({key: value for key, value in msgspec.structs.asdict(tag).items() if value is not None})
 
 
 def render(tag: Tag) -> str:
@@ -138,37 +154,55 @@ def expand(log: str, *, key: JobKey, user: str, name: str, cwd: str, task: str |
     ------
     TagError
         A name in braces is not known, the job is no array, a name can't stand in a
-        path, or the path is relative and ``cwd`` is not known.
+        path, the path is relative and ``cwd`` is not known, or it gets too long.
     """
     array, _, number = key.id.partition("_")
     values = {"jobid": key.id, "arrayid": array, "taskid": task or number, "user": user, "name": name}
 
+    filled = 0
+
     def fill(found: re.Match[str]) -> str:
+        nonlocal filled
         if found[3] == "%":
             return "%"
         what = found[1] or _PERCENT[found[3]]
-        return escape(_component(log, what, values).zfill(int(found[2] or 0)))
+        text = escape(_component(log, what, values).zfill(int(found[2] or 0)))
+        filled += len(text)
+        _check_length(log, filled)  # now: a long name that stands in it often would fill the memory
+        return text
 
     path = _TEMPLATE.sub(fill, log)
-    if path.startswith("/"):
-        return path
-    if not cwd.startswith("/"):
-        message = f"tag: log={log} is relative, and the job's working directory is not known"
+    if not path.startswith("/"):
+        if not cwd.startswith("/"):
+            message = f"tag: log={_cut(log)} is relative, and the job's working directory is not known"
+            raise TagError(message)
+        path = f"{escape(cwd.rstrip('/'))}/{path}"
+    _check_length(log, len(path))
+    return path
+
+
+def _check_length(log: str, length: int) -> None:
+    if length > LONGEST_PATH:
+        message = f"tag: log={_cut(log)} stands for a path of more than {LONGEST_PATH} characters"
         raise TagError(message)
-    return f"{escape(cwd.rstrip('/'))}/{path}"
+
+
+def _cut(text: str) -> str:
+    """Shorten what a message quotes: older journals hold tags and names of any length."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _component(log: str, what: str, values: Mapping[str, str]) -> str:
     """Look a name of the template up; what it stands for must be one part of a path."""
     if what not in values:
-        message = f"tag: log={log}: {{{what}}} is not known; known are {', '.join(values)}"
+        message = f"tag: log={_cut(log)}: {{{_cut(what)}}} is not known; known are {', '.join(values)}"
         raise TagError(message)
     value = values[what]
     if not value and what == "taskid":
-        message = f"tag: log={log}: the job is no array task"
+        message = f"tag: log={_cut(log)}: the job is no array task"
         raise TagError(message)
     if value in {"", ".", ".."} or "/" in value or not value.isprintable():
-        message = f"tag: log={log}: the job's {what} {value!r} can't stand in a path"
+        message = f"tag: log={_cut(log)}: the job's {what} {_cut(value)!r} can't stand in a path"
         raise TagError(message)
     return value
 
@@ -238,6 +272,8 @@ def _text(value: object) -> str:
 
 def _number(value: float) -> str:
     """Write a number without loss, whole ones without a point."""
+    if isinstance(value, int):  # of any size: not all of them are floats too
+        return str(value)
     return str(int(value)) if math.isfinite(value) and value == int(value) else repr(value)
 
 
@@ -289,6 +325,15 @@ def _positive(text: str) -> float:
     return value
 
 
+def _weight(text: str) -> float:
+    """Take a weight."""
+    value = _positive(text)
+    if not LEAST_WEIGHT <= value <= MOST_WEIGHT:
+        why = f"must be from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}"
+        raise ValueError(why)
+    return value
+
+
 def _duration(text: str) -> float:
     """Take seconds, 0 or more."""
     value = _finite(text)
@@ -326,7 +371,7 @@ _KEYS: Mapping[str, Callable[[str], object]] = {
     "better": _one_of(Better),
     "min": _units,
     "max": _units,
-    "weight": _positive,
+    "weight": _weight,
     "target": _finite,
     "lever": _one_of(Lever),
     "dir": _string,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
 from slaqd.act import target as targets
-from slaqd.act.followed import Desk, Followed, share
+from slaqd.act.filetime import LATE, FileTime
+from slaqd.act.followed import Desk, Followed, in_turn, share
 from slaqd.act.letterbox import Letterbox
 from slaqd.act.target import Phase, Track
 from slaqd.adapter import Adapter, AsUser, Capabilities, LeverSpec, Store
@@ -68,10 +70,12 @@ class FollowFiles:
 
     def __init__(self, adapter: Adapter, as_user: AsUser, store: Store, clock: Clock) -> None:
         self._adapter = adapter
-        self._desk = Desk(Letterbox(as_user, store), clock)
+        self._time = FileTime(clock)
+        self._desk = Desk(Letterbox(as_user, store, self._time), clock)
         self._clock = clock
         self._jobs: dict[JobKey, Followed] = {}
         self._incarnation: str | None = None
+        self._begun = False
 
     def check(self) -> Sequence[Finding]:
         """See `slaqd.adapter.Adapter.check`."""
@@ -95,26 +99,40 @@ class FollowFiles:
     def snapshot(self, deadline: float) -> Snapshot:
         """See `slaqd.adapter.Adapter.snapshot`; reads following jobs' answers, and writes nothing of theirs.
 
-        What can't be read of one job, also where it is the agent that doesn't answer, is
-        that job's gap: the others go on. Only where nothing at all is known of what a job
-        was told, it is the snapshot's.
+        What can't be read of one job, also where it is the agent that doesn't answer or
+        files that answer too slowly, is that job's gap: the others go on. Only where nothing
+        at all is known of what a job was told, and that is not its own user's doing, it is
+        the snapshot's.
         """
         seen = self._adapter.snapshot(deadline)
         self._incarnation = seen.incarnation
         rows = [job for job in seen.jobs if job.lever is Lever.FILE]
         self._renew(rows, whole=not seen.gaps)
+        self._time.begin((job.owner.uid for job in rows), deadline)
         silent, shown, gaps = "", {}, list(seen.gaps)
-        for one in sorted((self._jobs[job.key] for job in rows), key=lambda one: one.read):
-            unread = silent or self._late(deadline)
+        for one in in_turn((self._jobs[job.key] for job in rows), self._time.is_slow):
+            unread = silent or self._time.bar(one.row.owner.uid)
             try:
                 shown[one.key] = self._look(one, unread)
             except AgentUnavailable as error:  # asked no more: each asking may take its whole time
                 unread = silent = str(error)
                 shown[one.key] = self._look(one, silent)
-            if unread and one.unknown:
+            if one.unknown and (silent or self._never_reached(one, unread)):
                 gaps.append(f"what job {one.key} was told can't be read: {unread}")
+        self._begun = self._begun or not gaps
         jobs = tuple(shown.get(job.key, job) for job in seen.jobs)
         return msgspec.structs.replace(seen, jobs=jobs, gaps=tuple(gaps))
+
+    def _never_reached(self, one: Followed, unread: str) -> bool:
+        """Tell whether a job may follow a target of a slaqd before this one, and nobody has looked yet.
+
+        Then its units must not be given away, and it comes first in the next look.
+        """
+        # Not once all were reached: a job that turns up later was told nothing before, or its note would
+        # tell. Not where its own user's files are slow or broken: it is counted with what its manager sees
+        # of it, and only its user can have made it so. Others lose nothing, for it is its own promise that
+        # is forgotten; its user may gain no more than the units that the job held by that promise anyway.
+        return unread == LATE and one.asked == -math.inf and not self._begun
 
     def _renew(self, rows: Sequence[Job], *, whole: bool) -> None:
         before = self._jobs
@@ -124,19 +142,18 @@ class FollowFiles:
             one.renew(job)
         share(self._jobs[job.key] for job in rows)
 
-    def _late(self, deadline: float) -> str:
-        return "its answer was not read in time" if self._clock.monotonic() > deadline else ""
-
     def _look(self, one: Followed, unread: str) -> Job:
         """Read a running job's answer, unless something is in the way, and show the job."""
         if one.row.state is not State.RUNNING:
             return targets.row(one.row, Track())
-        why, unread = "", one.why or unread
+        barred = unread = one.why or unread
+        why = ""
         try:
             if not unread and one.place is not None:
                 why = self._desk.read(one, one.place)
         except OSError as error:
             unread = str(error)
+        one.asked = one.asked if barred else self._clock.monotonic()
         self._desk.look_up(one)
         now = self._clock.monotonic()
         fresh = one.answered is not None and now - one.answered <= targets.patience(one.row)
@@ -154,6 +171,7 @@ class FollowFiles:
         """
         if self._incarnation is None:
             self.snapshot(deadline)
+        self._time.tell()
         batch = _Batch()
         for at, action in enumerate(actions):
             one = self._jobs.get(action.key)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
 
 from slaqd.act import target as targets
+from slaqd.act.filetime import SLOW
 from slaqd.act.letterbox import Letterbox
 from slaqd.act.target import Phase, Place, Track
 from slaqd.clock import Clock
@@ -25,8 +27,8 @@ class Followed:
 
     ``row`` is its manager's, ``why`` says what makes following it impossible. ``track``
     is None until notes and files could be read, ``kept`` is what the notes say.
-    ``waiting`` is the number of the target that is waited for, and since when; ``read``
-    is when its answer was last read.
+    ``waiting`` is the number of the target that is waited for, and since when; ``asked``
+    is when its files were last asked for, whatever came of it.
     """
 
     row: Job
@@ -36,7 +38,7 @@ class Followed:
     kept: Track | None = None
     waiting: tuple[int, float] | None = None
     answered: float | None = None
-    read: float = -math.inf
+    asked: float = -math.inf
     trouble: str = ""
     again: float = 0.0
     pause: float = _FIRST_PAUSE_S
@@ -54,8 +56,12 @@ class Followed:
     @property
     def unknown(self) -> bool:
         """Tell whether the job may follow a target that nothing is known of."""
-        untold = self.track is None and self.kept is None
-        return untold and self.place is not None and self.row.state is State.RUNNING
+        return self.track is None and self.kept is None and self.has_files
+
+    @property
+    def has_files(self) -> bool:
+        """Tell whether the job has files to ask for."""
+        return self.place is not None and self.row.state is State.RUNNING
 
     def renew(self, job: Job) -> None:
         """Go on with the job's new row."""
@@ -96,7 +102,7 @@ class Desk:
         """Take in the answer and the time; say why the answer is not believed, where it isn't."""
         before = self.recall(one, place)
         track, why = targets.hear(before, self._box.ack(place), one.row.sizes)
-        one.read = now = self._clock.monotonic()
+        now = self._clock.monotonic()
         if track.phase is Phase.SETTLED and (before.phase is not Phase.SETTLED or one.answered is None):
             one.answered = now
         one.track = self._wait(one, track, now)
@@ -118,6 +124,8 @@ class Desk:
         """Write the next target, unless the last one says the same and stands."""
         if one.place is None:
             return Refused(one.why)
+        if self._box.is_spent(one.place):
+            return Refused(SLOW, retry=True)
         try:
             before = self.recall(one, one.place)
             if _stands(one, before, units):
@@ -175,6 +183,21 @@ def share(jobs: Iterable[Followed]) -> None:
                 f"job {other.key} has the same dir={one.row.tag.dir}: name another, such as ctl-{{jobid}}"
             )
             one.place = None
+
+
+def in_turn(jobs: Iterable[Followed], is_slow: Callable[[int], bool]) -> Sequence[Followed]:
+    """Put one job of each user's after the other, those not asked longest first, slow users' last."""
+    seen, ranks = Counter[int](), dict[JobKey, tuple[bool, int, float]]()
+    ordered = sorted(jobs, key=_asked)
+    for one in ordered:
+        uid = one.row.owner.uid
+        ranks[one.key] = is_slow(uid), seen[uid], _asked(one)
+        seen[uid] += 1
+    return sorted(ordered, key=lambda one: ranks[one.key])
+
+
+def _asked(one: Followed) -> float:
+    return one.asked if one.has_files else math.inf
 
 
 def _stands(one: Followed, track: Track, units: int) -> bool:

@@ -156,6 +156,14 @@ class Journal(Database):
             self._read = {text: self._read.get(text) or _registration(text) for (text,) in rows}
             return [self._read[text] for (text,) in rows]
 
+    def registered(self, key: JobKey) -> Registration | None:
+        """Give one job's registration, also of one that has ended; None where it isn't there."""
+        with self._guarded() as db:
+            row = db.execute(
+                "SELECT registration FROM jobs WHERE manager = ? AND job = ? AND start = ?", columns(key)
+            ).fetchone()
+        return None if row is None else _registration(row[0])
+
     def let_start(self, keys: Collection[JobKey]) -> None:
         """Note of commands that they may start without an admission: they are waiting jobs no more."""
         free = [msgspec.structs.replace(job, waits=False) for job in self.registrations() if job.key in keys]
@@ -216,6 +224,16 @@ class Journal(Database):
                 (uid,),
             ).fetchone()
         return int(row[0])
+
+    def bytes_of(self, uid: int, since: float) -> int:
+        """Count the bytes of a user's registrations, of jobs that ended before ``since`` none."""
+        with self._guarded() as db:
+            row = db.execute(
+                "SELECT SUM(LENGTH(CAST(registration AS BLOB))) FROM jobs"
+                " WHERE (ended IS NULL OR ended >= ?) AND json_extract(registration, '$.owner.uid') = ?",
+                (since, uid),
+            ).fetchone()
+        return int(row[0] or 0)
 
     def ended(self, since: float) -> Sequence[EndedRow]:
         """List the jobs that ended at or after ``since`` (wall time), oldest first."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from slaqd.act import target as targets
+from slaqd.act.filetime import FileTime
 from slaqd.act.target import Ack, Place, Target, Track
 from slaqd.adapter import AsUser, Store
 from slaqd.errors import AgentUnavailable
@@ -17,12 +18,14 @@ class Letterbox:
     """Reads and writes for one job at a time; whatever goes wrong is for the caller to judge.
 
     Methods that reach a user's files raise `OSError` where the system says no, and
-    `slaqd.errors.AgentUnavailable`; the others `slaqd.errors.StateError`.
+    `slaqd.errors.AgentUnavailable`; the others `slaqd.errors.StateError`. The time that
+    users' files take is charged to them.
     """
 
-    def __init__(self, as_user: AsUser, store: Store) -> None:
+    def __init__(self, as_user: AsUser, store: Store, time: FileTime) -> None:
         self._as_user = as_user
         self._store = store
+        self._time = time
 
     def noted(self, key: JobKey) -> Track | None:
         """Give what the notes say of a job; None where they say nothing that can be used."""
@@ -38,17 +41,22 @@ class Letterbox:
 
     def target(self, place: Place) -> Target | None:
         """Read back what was told last; None where slaqd wrote nothing there."""
-        data = self._as_user.get(place.uid, place.root, f"{place.folder}/target.json")
+        data = self._get(place, "target.json")
         return None if data is None else targets.read_target(data)
 
     def ack(self, place: Place) -> Ack | str | None:
         """Read the job's answer; None where there is none, and words where it can't be understood."""
-        data = self._as_user.get(place.uid, place.root, f"{place.folder}/ack.json")
+        data = self._get(place, "ack.json")
         return None if data is None else targets.read_ack(data)
 
     def put(self, place: Place, data: bytes) -> None:
         """Tell the job."""
-        self._as_user.put(place.uid, place.root, f"{place.folder}/target.json", data)
+        with self._time.charged(place.uid):
+            self._as_user.put(place.uid, place.root, f"{place.folder}/target.json", data)
+
+    def is_spent(self, place: Place) -> bool:
+        """Tell whether the user's files have taken all the time that they get now."""
+        return self._time.is_spent(place.uid)
 
     def may_have(self, place: Place, seq: int) -> bool:
         """Tell whether a target may stand there although its writing failed."""
@@ -57,3 +65,7 @@ class Letterbox:
         except (OSError, AgentUnavailable):
             return True
         return there is not None and there.seq == seq
+
+    def _get(self, place: Place, name: str) -> bytes | None:
+        with self._time.charged(place.uid):
+            return self._as_user.get(place.uid, place.root, f"{place.folder}/{name}")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from slaqd.adapter import Capabilities, LeverSpec
+from slaqd.tag import LEAST_WEIGHT, MOST_UNITS, MOST_WEIGHT
 from slaqd.types import Job, JobKey, Lever, Resources, State
 
 
@@ -82,7 +83,7 @@ def ask(index: int, job: Job, capabilities: Capabilities, *, known: bool) -> Ask
         max=high,
         grain=max(1, job.sizes.grain),
         allowed=job.sizes.allowed,
-        weight=job.tag.weight if job.tag.weight is not None and job.tag.weight > 0.0 else 1.0,
+        weight=_weight(job.tag.weight),
         held=job.held,
         unit=job.unit,
         overhead=job.overhead,
@@ -106,15 +107,22 @@ def untouchable(job: Job, capabilities: Capabilities, pools: Mapping[str, Resour
         return f"advised only: lever {job.lever.value} is not to be had here"
     if job.pool not in pools:
         return f"left as it is: nothing is known of the pool {job.pool!r}"
-    return None
+    beyond = f"left as it is: it holds more than {MOST_UNITS} units, the most that is planned"
+    return beyond if job.held > MOST_UNITS else None
+
+
+def _weight(said: float | None) -> float:
+    """Bound a weight as the tag's grammar does; an adapter or an older journal may hold any."""
+    return min(max(said, LEAST_WEIGHT), MOST_WEIGHT) if said is not None and said > 0.0 else 1.0
 
 
 def _bounds(job: Job) -> tuple[int, int, str]:
     """Narrow a job's sizes to what can be done now, and say what stops its growth."""
     sizes = job.sizes
     low = min(sizes.allowed) if sizes.allowed else max(1, sizes.min)
-    high = max(sizes.allowed) if sizes.allowed else max(low, sizes.max)
-    low, high = _within(sizes.allowed, sizes.min, low), max(low, min(high, sizes.max))
+    most = min(sizes.max, MOST_UNITS)
+    high = max(sizes.allowed) if sizes.allowed else max(low, most)
+    low, high = _within(sizes.allowed, sizes.min, low), max(low, min(high, most))
     top = "at its maximum"
     if job.wants is not None and job.wants < high:
         high, top = max(low, job.wants), "has all that it wants"

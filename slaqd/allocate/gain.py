@@ -89,6 +89,10 @@ class Room:
         twin._left = list(self._left)
         return twin
 
+    def part(self, count: int) -> Room:
+        """Give a room of its own with one of ``count`` even parts of what is left in it."""
+        return Room({name: amount // count for name, amount in self.left().items()})
+
     def holds(self) -> bool:
         """Tell whether no more was taken than was there."""
         return all(left >= 0 for left in self._left)

@@ -10,8 +10,10 @@ from slaqd.adapter import Capabilities
 from slaqd.allocate.ask import Ask, ask, untouchable
 from slaqd.allocate.gain import Falls, Room
 from slaqd.allocate.guard import clamp
+from slaqd.allocate.minimums import are, count, most_of, take, take_up
 from slaqd.allocate.policies import POLICIES, Policy
 from slaqd.errors import ConfigError
+from slaqd.tag import MOST_UNITS
 from slaqd.types import Allocation, Plan, Resources, Snapshot, State
 
 
@@ -83,7 +85,7 @@ class _Planner:
                 known = bool(self.forecast.known[row])
                 asks.append(ask(row, job, self.capabilities, known=known))
             elif promised := max(job.held, job.target or 0):  # a growth that is under way comes true
-                _take(room, job.unit, promised, job.overhead)
+                take(room, job.unit, promised, job.overhead)
         asks = self._admit(asks, room)
         shared = _for_units(asks, room)
         units = clamp(asks, self.policy.split(asks, self.forecast, shared), shared)
@@ -93,7 +95,9 @@ class _Planner:
         """Put the decisions in the order of the snapshot."""
         rows = np.arange(len(self.snapshot.jobs))
         units = [self.units[row] for row in rows.tolist()]
-        falls = self.forecast.fall(rows, np.array(units, dtype=np.int64)).tolist()
+        # What is left as it is may hold any number of units, the forecast's numbers have an end.
+        priced = [min(size, MOST_UNITS) for size in units]
+        falls = self.forecast.fall(rows, np.array(priced, dtype=np.int64)).tolist()
         known = self.forecast.known.tolist()
         allocations = tuple(
             Allocation(job.key, units[row], self.reasons[row], falls[row] if known[row] else None)
@@ -113,21 +117,21 @@ class _Planner:
         one that the whole room could not hold lets them pass.
         """
         whole = room.copy()
-        kept = [one for one in asks if not one.waiting]
-        for one in kept:
-            _take(room, one.unit, one.min, one.overhead)
+        kept, left = take_up([one for one in asks if not one.waiting], self.snapshot.jobs, room)
+        for one, why in left:
+            self._decide(one.index, self.snapshot.jobs[one.index].target or 0, why)
         blocked = False
         for one in sorted((one for one in asks if one.waiting), key=lambda one: (one.submitted, one.index)):
-            most = whole.most(whole.cost(one.unit), whole.cost(one.overhead))
+            most = most_of(one, whole)
             free = room.most(room.cost(one.unit), room.cost(one.overhead))
-            if most is not None and most < one.min:
-                self._decide(one.index, 0, f"waits: needs {_units(one.min)}, there {_are(most)} in all")
+            if most < one.min:
+                self._decide(one.index, 0, f"waits: needs {count(one.min)}, there {are(most)} in all")
                 continue
             if blocked or (free is not None and free < one.min):
                 self._decide(one.index, 0, _waits(one.min, free, behind=blocked))
                 blocked = True
                 continue
-            _take(room, one.unit, one.min, one.overhead)
+            take(room, one.unit, one.min, one.overhead)
             kept.append(one)
         return sorted(kept, key=lambda one: one.index)
 
@@ -155,11 +159,6 @@ class _Planner:
         return f"gain {gain:.3g} for the next {'unit' if step == 1 else f'{step} units'}"
 
 
-def _take(room: Room, unit: Resources, units: int, overhead: Resources) -> None:
-    room.take(room.cost(unit), units)
-    room.take(room.cost(overhead), 1)
-
-
 def _for_units(asks: Sequence[Ask], room: Room) -> Resources:
     """Give the room that a policy splits: what is left, the minimums put back."""
     rest = room.copy()
@@ -168,14 +167,6 @@ def _for_units(asks: Sequence[Ask], room: Room) -> Resources:
     return rest.left()
 
 
-def _units(count: int) -> str:
-    return "1 unit" if count == 1 else f"{count} units"
-
-
-def _are(count: int) -> str:
-    return "is 1" if count == 1 else f"are {count}"
-
-
 def _waits(need: int, free: int | None, *, behind: bool) -> str:
-    why = f"needs {_units(need)}, {'enough' if free is None else free} free"
+    why = f"needs {count(need)}, {'enough' if free is None else free} free"
     return f"waits behind an earlier job: {why}" if behind else f"waits: {why}"

@@ -35,9 +35,7 @@ _OPTIONS = (
     click.option(
         "--better", type=click.Choice([b.value for b in Better]), help="Which way the number should go."
     ),
-    click.option(
-        "--weight", type=click.FloatRange(min=0, min_open=True), help="How much its learning counts."
-    ),
+    click.option("--weight", type=click.FloatRange(0.1, 10), help="How much its learning counts, 0.1 to 10."),
     click.option("--name", help="A name for tables."),
 )
 

@@ -14,6 +14,7 @@ import structlog
 from slaqd.act import Done, Journal, execute, reconcile, stale
 from slaqd.adapter import Adapter
 from slaqd.allocate import make_plan
+from slaqd.client import GONE_S
 from slaqd.clock import Clock
 from slaqd.config import Config, EnforceSection, stop_file
 from slaqd.daemon.brakes import braked, free_to_start, halted, observed
@@ -24,12 +25,13 @@ from slaqd.daemon.sentence import sentence as make_sentence
 from slaqd.daemon.tally import Tally
 from slaqd.daemon.view import View, live_views
 from slaqd.daemon.watch import Watch
-from slaqd.errors import AdapterError, AdapterUnavailable, ConfigError, StateError
-from slaqd.predict import Forecaster
+from slaqd.errors import AdapterError, AdapterUnavailable, AgentUnavailable, ConfigError, StateError
+from slaqd.predict import Forecaster, Pace
 from slaqd.types import (
     Accepted,
     Action,
     Admit,
+    Curve,
     Job,
     JobKey,
     Mode,
@@ -76,6 +78,7 @@ class Loop:
         self._forecaster = Forecaster()
         self._memory = Memory(parts.journal, self._watch, parts.clock)
         self._memory.recall()
+        self._blind_since: float | None = None
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._cycles = 0
@@ -215,14 +218,14 @@ class Loop:
         paused = parts.journal.paused()
         alone = observed(snapshot, self._lists(), os.geteuid())
         snapshot = braked(snapshot, paused, alone)
-        curves, paces = self._watch.look(snapshot, self._steady())
+        curves, paces, blind = self._see(snapshot)
         outlook = self._forecaster.forecast(curves, paces, parts.config.slaqd.epoch_s)
         plan = make_plan(snapshot, outlook, parts.adapter.capabilities(), parts.config.policy.name)
-        done, brake = self._act_if_may(plan, snapshot)
+        done, brake = ((), blind) if blind else self._act_if_may(plan, snapshot)
         self._keep(plan, snapshot)
         free = free_to_start(snapshot, alone)
         admitted = free | {item.action.key for item in done if _let_in(item)}
-        views = live_views(snapshot, curves, plan, paused, acting=self.enforcing, admitted=admitted)
+        views = live_views(snapshot, curves, plan, paused, acting=self._admits, admitted=admitted)
         self._let_start(snapshot, free)
         self._close_ended(snapshot, views)
         self._last = snapshot
@@ -230,6 +233,24 @@ class Loop:
             self.view, jobs=views, plan=plan, pools=snapshot.pools, room=rooms(snapshot)
         )
         return make_sentence(snapshot, plan, done, brake)
+
+    def _see(self, snapshot: Snapshot) -> tuple[Sequence[Curve], Sequence[Pace], str]:
+        """Read the logs. Where nobody can, go by what is known, and say why nothing may be done on it."""
+        try:
+            curves, paces = self._watch.look(snapshot, self._steady())
+        except AgentUnavailable as error:
+            self._tally.blame(error)
+            if self._blind_since is None:
+                self._blind_since = self._parts.clock.monotonic()
+            return *self._watch.known(snapshot), f"nothing changed: {error}"
+        self._blind_since = None
+        return curves, paces, ""
+
+    @property
+    def _admits(self) -> bool:
+        """Tell whether it is worth a command's while to wait for its admission."""
+        since = self._blind_since
+        return self.enforcing and (since is None or self._parts.clock.monotonic() - since < GONE_S)
 
     def _steady(self) -> float:
         """Tell the wall time as it was at the start, gone on since: nobody can turn it."""
@@ -302,7 +323,7 @@ class Loop:
     def _let_start(self, snapshot: Snapshot, free: Collection[JobKey]) -> None:
         """Note which commands start unheld, for nobody may admit them now: later they are running jobs."""
         waiting = [job.key for job in snapshot.jobs if job.state is State.WAITING]
-        if self.enforcing:
+        if self._admits:
             waiting = list(free)
         if waiting:
             try:

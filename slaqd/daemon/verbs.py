@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
@@ -27,6 +28,9 @@ A = TypeVar("A", bound=Struct)
 SHOW_ENDED_S = 3600.0
 MOST_REGISTERED = 10_000
 """So many jobs may one user have registered at the same time."""
+MOST_REGISTERED_BYTES = 8 * 1024 * 1024
+"""So many bytes may their registrations have, those that ended within `SHOW_ENDED_S` included."""
+LONGEST_NAME = 256
 
 _BRAKE_S = 1.5
 """A brake waits this long for the act that is going on: less than slaqctl waits for its answer."""
@@ -162,7 +166,7 @@ class Verbs:
         args = _decode(raw, wire.RegisterArgs)
         parts = self._parts
         key = JobKey(manager=parts.config.slaqd.adapter, id=str(args.pgid), start=args.start)
-        _bounds(args)
+        _check_said(args)
         owner = self._rights.owner(uid, key)
         if not self._rights.sees(uid, owner.uid):
             raise NotPermitted(f"job {key.id} belongs to {owner.name}, you are uid {uid}")
@@ -194,6 +198,12 @@ class Verbs:
 
     def _check_room(self, key: JobKey, owner: Owner) -> None:
         journal = self._parts.journal
+        since = self._parts.clock.wall() - SHOW_ENDED_S
+        if journal.bytes_of(owner.uid, since) >= MOST_REGISTERED_BYTES:
+            what = (
+                f"{MOST_REGISTERED_BYTES >> 20} MiB, the most there may be: shorter names and tags take less"
+            )
+            raise ControlError("refused", f"what {owner.name} has registered takes {what}")
         if journal.count_of(owner.uid) < MOST_REGISTERED:
             return
         if key not in {item.key for item in journal.registrations()}:
@@ -206,9 +216,11 @@ class Verbs:
         key = JobKey(manager=self._parts.config.slaqd.adapter, id=args.job, start=args.start)
         # Its processes are gone: the manager can't be asked any more whose they were.
         if not self._rights.admin(uid):
-            named = [view for view in self._every() if (view.job, view.start) == (key.id, key.start)]
-            if any(view.uid != uid for view in named):
-                raise NotPermitted(f"job {key.id} belongs to {named[0].user}, you are uid {uid}")
+            known = self._parts.journal.registered(key)
+            if known is None:
+                raise ControlError("not_found", f"slaqd knows no job {key.id!r} that began then")
+            if known.owner.uid != uid:
+                raise NotPermitted(f"job {key.id} belongs to {known.owner.name}, you are uid {uid}")
         self._parts.journal.keep_exit_status(key, args.status)
 
     def _pause(self, raw: msgspec.Raw, uid: int) -> str:
@@ -296,6 +308,23 @@ class Verbs:
 
 def _decode(raw: msgspec.Raw, kind: type[A]) -> A:
     return msgspec.json.decode(raw, type=kind)
+
+
+def _check_said(args: wire.RegisterArgs) -> None:
+    """Refuse what no command line says: the wire carries text and numbers of any size."""
+    _bounds(args)
+    if len(args.name) > LONGEST_NAME or any(unicodedata.category(sign) == "Cc" for sign in args.name):
+        what = f"up to {LONGEST_NAME} characters, no control characters: give another one with --name"
+        raise ControlError("bad_request", f"a job's name has {what}")
+    if args.cwd and not args.cwd.startswith("/"):
+        raise ControlError("bad_request", "the working directory is not absolute")
+    if len(args.cwd) > tags.LONGEST_PATH or "\0" in args.cwd:
+        what = f"up to {tags.LONGEST_PATH} characters, no NUL"
+        raise ControlError("bad_request", f"a working directory has {what}")
+    try:
+        tags.check(args.tag)
+    except TagError as error:
+        raise ControlError("bad_request", str(error)) from error
 
 
 def _bounds(args: wire.RegisterArgs) -> None:

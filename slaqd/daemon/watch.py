@@ -85,6 +85,10 @@ class Watch:
         curves = self._eyes.look(sources, now)
         for job in snapshot.jobs:
             self._learn_of(job, curves, now)
+        return self.known(snapshot)
+
+    def known(self, snapshot: Snapshot) -> tuple[Sequence[Curve], Sequence[Pace]]:
+        """Give what is known of the jobs that were looked at last, without reading."""
         followed = [self._jobs[job.key] for job in snapshot.jobs]
         return [one.curve for one in followed], [one.pace for one in followed]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import msgspec
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from put_together import Daemon
 
@@ -84,6 +84,35 @@ def test_any_registration_gets_a_reply_and_the_next_cycle_lives(
     args = {"pgid": pgid, "start": start, "tag": {"log": log}, "name": name, "cwd": cwd, "waits": True}
     replied(daemon, json.dumps({"v": 1, "verb": "register", "args": args}).encode())
     assert "nothing changed" not in daemon.cycle()
+
+
+SIGNS = st.sampled_from(["[", "ü", "%x", "{name}", "\0", "\n", "/", "a", "\U0001f600"])
+LONG = st.builds(
+    lambda sign, times, head: head + sign * times, SIGNS, st.integers(0, 16_000), st.sampled_from(["", "/"])
+)
+WORDS = st.none() | st.text(max_size=10) | LONG
+SAID = st.fixed_dictionaries(
+    {},
+    optional={
+        **dict.fromkeys(["log", "key", "format", "dir", "worker", "done", "signal"], WORDS),
+        **dict.fromkeys(["min", "max"], st.none() | NUMBERS | st.just(10**30)),
+        **dict.fromkeys(["weight", "target", "grace"], st.none() | st.floats(allow_nan=False) | NUMBERS),
+        "better": st.sampled_from(["higher", "lower", "no"]),
+        "lever": st.sampled_from(["cpus", "file", "none", "queue", "no"]),
+    },
+)
+
+
+@settings(deadline=None)  # no duration is promised
+@given(st.integers(2, 99), SAID, WORDS | st.just("job"), WORDS | st.just("/"), st.sampled_from([True, False]))
+def test_whatever_is_registered_the_next_cycle_works_for_the_others(
+    daemon: Daemon, pgid: int, tag: dict[str, object], name: str | None, cwd: str | None, waits: object
+) -> None:
+    args = {"pgid": pgid, "start": 7, "tag": tag, "name": name, "cwd": cwd, "waits": waits}
+    replied(daemon, json.dumps({"v": 1, "verb": "register", "args": args}).encode())
+    assert "nothing changed" not in daemon.cycle()
+    assert daemon.held()["1"] >= 1
+    assert all(len(msgspec.json.encode(job)) < 40_000 for job in daemon.journal.registrations())
 
 
 @given(NUMBERS, NUMBERS, NUMBERS)

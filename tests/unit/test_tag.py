@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slaqd.errors import TagError
-from slaqd.tag import expand, from_mapping, merge, parse, parse_script, parse_words, render
+from slaqd.tag import (
+    LONGEST,
+    LONGEST_PATH,
+    MOST_UNITS,
+    check,
+    expand,
+    from_mapping,
+    merge,
+    parse,
+    parse_script,
+    parse_words,
+    render,
+)
 from slaqd.types import Better, JobKey, Lever, Tag
 
 KEY = JobKey("slurm", "123", 1)
@@ -91,6 +105,8 @@ def test_a_tag_inside_a_quoted_value_is_a_value() -> None:
         ("slaq:v1 max=1000001", "to 1000000"),
         ("slaq:v1 min=4 max=2", "min=4 is above max=2"),
         ("slaq:v1 weight=0", "weight=0 must be above 0"),
+        ("slaq:v1 weight=0.099", "weight=0.099 must be from 0.1 to 10"),
+        ("slaq:v1 weight=10.01", "weight=10.01 must be from 0.1 to 10"),
         ("slaq:v1 weight=1e999", "must be a finite number"),
         ("slaq:v1 weight=1.2.3", "must be a finite number"),
         ("slaq:v1 target=nan", "target=nan must be a number"),
@@ -184,6 +200,79 @@ def test_unknown_places_and_tasks_of_no_array_are_refused() -> None:
 LINE = st.text(st.characters(exclude_categories=["C", "Z"]) | st.just(" "), min_size=1, max_size=40).filter(
     str.isprintable
 )
+ANY_TAG = st.builds(
+    Tag,
+    **{
+        key: st.none() | st.text(max_size=9)
+        for key in ("log", "key", "format", "dir", "worker", "done", "signal")
+    },
+    **{key: st.none() | st.integers(-9, 9) | st.just(10**400) for key in ("min", "max")},
+    **{key: st.none() | st.floats() for key in ("weight", "target", "grace")},
+)
+
+
+@settings(deadline=None)  # no duration is promised
+@given(ANY_TAG)
+def test_a_tag_that_is_checked_is_one_that_a_line_can_say(tag: Tag) -> None:
+    try:
+        check(tag)
+    except TagError as error:
+        assert str(error).startswith("tag: ")  # noqa: PT017 - either outcome will do
+    else:
+        assert (parse(render(tag)) or Tag()) == tag
+
+
+@pytest.mark.parametrize(
+    ("tag", "words"),
+    [
+        (Tag(log="x" * (LONGEST + 1)), "tag: log="),
+        (Tag(key="a\0b"), "printable"),
+        (Tag(dir=""), "tag: dir="),
+        (Tag(min=MOST_UNITS + 1), "from 1 to 1000000"),
+        (Tag(max=10**400), "from 1 to 1000000"),
+        (Tag(min=3, max=2), "min=3 is above max=2"),
+        (Tag(weight=1e9), "from 0.1 to 10"),
+        (Tag(grace=-1.0), "must not be below 0"),
+        (Tag(signal="no"), "must be a signal"),
+    ],
+)
+def test_a_tag_that_no_line_can_say_is_refused_in_few_words(tag: Tag, words: str) -> None:
+    with pytest.raises(TagError) as refused:
+        check(tag)
+    assert words in str(refused.value)
+    assert len(str(refused.value)) < 400
+
+
+def test_a_path_is_as_long_as_the_system_takes_and_no_longer() -> None:
+    job = JobKey("slurm", "7", 0)
+    for log, name in (("/" + "a" * (LONGEST_PATH - 1), "x"), ("/{name}", "x" * (LONGEST_PATH - 1))):
+        assert len(expand(log, key=job, user="u", name=name, cwd="/")) == LONGEST_PATH
+        with pytest.raises(TagError, match="more than 4096 characters"):
+            expand(f"{log}a", key=job, user="u", name=name, cwd="/")
+    with pytest.raises(TagError, match="more than 4096 characters"):
+        expand("a", key=job, user="u", name="x", cwd="/" + "c" * LONGEST_PATH)
+
+
+def test_a_name_that_stands_in_a_path_a_thousand_times_is_not_written_out() -> None:
+    """6 KB of words would be a path of 13.5 MB, and 64 KB one of 1.5 GB."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(TagError, match="more than 4096 characters") as refused:
+            expand("/" + "%x" * 16_000, key=JobKey("slurm", "7", 0), user="u", name="[" * 32_000, cwd="/")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * 1024 * 1024
+    assert len(str(refused.value)) < 400
+
+
+@pytest.mark.parametrize("log", ["{nothing}", "{taskid}", "{name}", "x", "{" + "n" * 50_000 + "}"])
+def test_what_is_wrong_with_an_endless_tag_is_told_in_few_words(log: str) -> None:
+    with pytest.raises(TagError) as refused:
+        expand(log + "x" * 50_000, key=JobKey("slurm", "7", 0), user="u", name="/" * 50_000, cwd="")
+    assert len(str(refused.value)) < 700
+
+
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 UNITS = st.integers(1, 1_000_000)
 TAGS = st.builds(
@@ -191,7 +280,7 @@ TAGS = st.builds(
     **{key: st.none() | LINE for key in ("log", "key", "format", "dir", "worker", "done")},
     better=st.none() | st.sampled_from(Better),
     lever=st.none() | st.sampled_from(Lever),
-    weight=st.none() | st.floats(min_value=0, exclude_min=True, allow_infinity=False),
+    weight=st.none() | st.floats(min_value=0.1, max_value=10.0),
     target=st.none() | FINITE,
     grace=st.none() | st.floats(min_value=0, allow_infinity=False),
     signal=st.none() | st.sampled_from(["USR1", "SIGTERM", "RTMIN+3", "10"]),

@@ -6,10 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from following import WAITS, Following, Mine, brief, why
+from following import WAITS, Following, brief, why
 
-from slaqd.act import FollowFiles
-from slaqd.testing import ManualClock
 from slaqd.types import Accepted, JobKey, Refused, Unknown
 
 
@@ -179,23 +177,6 @@ def test_a_new_slaqd_without_the_agent_counts_what_was_noted(world: Following) -
     world.user.silent = True
     world.again()
     assert brief(world.job()) == (4, 4, "slaqd-agent does not answer")
-
-
-def test_answers_that_are_not_read_in_time_are_that_jobs_gap(world: Following) -> None:
-    world.start(1)
-    world.start(2)
-    clock = world.clock
-    assert isinstance(clock, ManualClock)
-
-    class Slow(Mine):
-        def get(self, uid: int, root: str, path: str) -> bytes | None:
-            clock.advance(6.0)
-            return super().get(uid, root, path)
-
-    world.adapter = FollowFiles(world.inner, Slow(), world.store, clock)
-    late = "its answer was not read in time"
-    assert [job.gap for job in world.snapshot().jobs] == [None, late]
-    assert [job.gap for job in world.snapshot().jobs] == [late, None]
 
 
 def test_two_jobs_dont_share_a_directory(world: Following) -> None:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from modelled import key, registration
 
@@ -97,6 +98,27 @@ def test_an_ended_job_keeps_its_last_view_and_loses_its_notes(journal: Journal) 
         '{"last":1}',
     )
     assert journal.ended(200.1) == []
+
+
+def test_a_registration_is_found_by_its_key_also_after_the_end(journal: Journal) -> None:
+    journal.register(registration(1))
+    journal.end(key(1), 200.0, "{}")
+    assert journal.registered(key(1)) == registration(1)
+    assert journal.registered(key(2)) is None
+
+
+def test_the_bytes_of_a_users_registrations_are_counted_as_long_as_they_are_shown(journal: Journal) -> None:
+    one, uid = registration(1), registration(1).owner.uid
+    assert journal.bytes_of(uid, 0.0) == 0
+    journal.register(msgspec.structs.replace(one, cwd="/ü"))
+    once = journal.bytes_of(uid, 0.0)
+    assert once == len(msgspec.json.encode(msgspec.structs.replace(one, cwd="/ü")))
+    journal.register(registration(2))
+    assert journal.bytes_of(uid, 0.0) == once + len(msgspec.json.encode(registration(2)))
+    assert journal.bytes_of(uid + 1, 0.0) == 0
+    journal.end(key(2), 200.0, "{}")
+    assert journal.bytes_of(uid, 200.0) > once
+    assert journal.bytes_of(uid, 200.1) == once
 
 
 def test_many_jobs_are_closed_in_one_transaction(journal: Journal) -> None:

@@ -134,6 +134,13 @@ def test_a_directory_that_cant_be_told_is_refused_in_words_for_the_user(
 # the steps
 
 
+def test_a_directory_of_endless_words_is_refused_in_few() -> None:
+    row = msgspec.structs.replace(following(dir="/" + "%x" * 16_000), name="[" * 32_000)
+    with pytest.raises(TagError, match=r"tag: dir=.* more than 4096 characters") as refused:
+        targets.place(row)
+    assert len(str(refused.value)) < 400
+
+
 def test_each_target_has_a_larger_number_than_any_that_stands_anywhere() -> None:
     assert targets.tell(Track(), 0, 3).seq == 1
     assert targets.tell(OPEN, 0, 3).seq == 8

@@ -10,6 +10,7 @@ import pytest
 from put_together import Daemon
 
 from slaqd.agent.protocol import Source
+from slaqd.client import GONE_S
 from slaqd.daemon.eyes import OwnEyes
 from slaqd.daemon.loop import Loop
 from slaqd.errors import AgentUnavailable
@@ -104,9 +105,51 @@ def test_while_the_agent_is_away_nothing_is_changed_and_the_sentence_says_why(tm
     assert acts
     agent.away = True
     daemon.start(2, log="n.csv")
-    assert loop.once() == "nothing changed: /run/a.sock: slaqd-agent does not answer"
+    assert loop.once().endswith("; nothing changed: /run/a.sock: slaqd-agent does not answer")
     assert len(daemon.manager.acts) == acts
     agent.away = False
     loop.once()
     assert len(daemon.manager.acts) > acts
+    daemon.journal.close()
+
+
+def test_while_the_agent_is_away_jobs_that_ended_are_closed_and_the_others_shown(tmp_path: Path) -> None:
+    daemon, agent = Daemon(tmp_path), Agent()
+    loop = Loop(daemon.parts, None, agent)
+    first, second = daemon.start(1, log="m.csv"), daemon.start(2, log="n.csv")
+    loop.once()
+    agent.away = True
+    daemon.manager.ended.add(first)
+    daemon.start(3, log="o.csv")
+    loop.once()
+    assert [item.key for item in daemon.journal.registrations()][:1] == [second]
+    assert {view.name for view in loop.view.jobs.values()} == {"job"}
+    assert len(loop.view.jobs) == 2
+    daemon.journal.close()
+
+
+def test_a_command_waits_for_an_agent_that_is_away_as_long_as_for_slaqd_and_no_longer(tmp_path: Path) -> None:
+    daemon, agent = Daemon(tmp_path), Agent()
+    loop, agent.away = Loop(daemon.parts, None, agent), True
+    key = daemon.start(1, waits=True, log="m.csv")
+    loop.once()
+    assert loop.view.jobs[key].wait
+    daemon.clock.sleep(GONE_S)
+    loop.once()
+    assert not loop.view.jobs[key].wait
+    assert [item.waits for item in daemon.journal.registrations()] == [False]
+    agent.away = False
+    other = daemon.start(2, waits=True, log="n.csv")
+    loop.once()
+    assert other in daemon.manager.held
+    daemon.journal.close()
+
+
+def test_a_brake_frees_those_who_wait_though_the_agent_is_away(tmp_path: Path) -> None:
+    daemon, agent = Daemon(tmp_path), Agent()
+    loop, agent.away = Loop(daemon.parts, None, agent), True
+    key = daemon.start(1, waits=True, log="m.csv")
+    daemon.journal.pause_all(paused=True)
+    loop.once()
+    assert not loop.view.jobs[key].wait
     daemon.journal.close()

@@ -14,6 +14,7 @@ import pytest
 from put_together import MYSELF, Daemon
 
 from slaqd import wire
+from slaqd.config import EnforceSection
 from slaqd.daemon import rights as rights_module
 from slaqd.daemon import verbs as verbs_module
 from slaqd.daemon.rights import Rights
@@ -112,6 +113,40 @@ def test_an_exit_status_is_told_by_the_owner(daemon: Daemon, uid: int, said: str
     daemon.cycle()
     rows = {row.registration.key.id: row.exit_status for row in daemon.journal.ended(0.0)}
     assert rows[HERS] == (9 if said == "ok" else None)
+
+
+@pytest.mark.parametrize("slept", [0.0, 3700.0])
+def test_an_exit_status_of_a_job_that_ended_long_ago_is_still_its_owners(
+    daemon: Daemon, slept: float
+) -> None:
+    daemon.manager.ended.update(item.key for item in daemon.journal.registrations())
+    daemon.cycle()
+    daemon.clock.sleep(slept)
+    told = [
+        (BOB.uid, HERS, 7, "not_permitted"), (EVE.uid, "1", 7, "not_permitted"),
+        (EVE.uid, HERS, 8, "not_found"), (BOB.uid, "55", 7, "not_found"), (EVE.uid, HERS, 7, "ok"),
+    ]  # fmt: skip
+    for status, (uid, job, start, said) in enumerate(told, start=3):
+        answer = daemon.ask(Verb.ENDED, Any, EndedArgs(job=job, start=start, status=status), uid)
+        assert ("ok" if answer is None else answer.code) == said
+    rows = {row.registration.key.id: row.exit_status for row in daemon.journal.ended(0.0)}
+    assert rows == {"1": None, HERS: 7}
+
+
+@pytest.mark.parametrize("low", [11, 1_000_000])
+def test_anothers_minimum_above_the_machine_leaves_ones_job_an_even_share(tmp_path: Path, low: int) -> None:
+    made = Daemon(tmp_path, everybody=True, enforce=EnforceSection(users=("me", "eve")))
+    made.start(1, max=10)
+    made.start(100, owner=EVE, max=10)
+    for number in range(101, 104):
+        args = RegisterArgs(pgid=number, start=7, tag=Tag(min=low, weight=10.0), name="x", cwd="/")
+        assert code(made.ask(Verb.REGISTER, Any, args, EVE.uid)) == "ok"
+    for _ in range(3):
+        made.cycle()
+    assert made.held() == {"1": 5, HERS: 5}
+    shown = made.ask(Verb.SHOW, JobView, JobArgs(job="101"), EVE.uid)
+    assert f"its minimum is {low} units, there are 10 in all" in shown.reason
+    made.journal.close()
 
 
 def test_the_owner_of_an_act_is_asked_of_the_manager_not_of_the_registration(daemon: Daemon) -> None:

@@ -13,6 +13,7 @@ import pytest
 from put_together import Daemon
 
 from slaqd import wire
+from slaqd.daemon import verbs as verbs_module
 from slaqd.types import Lever, Mode, Tag
 from slaqd.wire import JobArgs, JobView, PlanView, Registered, StatusView, Verb
 
@@ -121,6 +122,17 @@ def test_a_command_that_cant_be_held_doesnt_wait(daemon: Daemon, lever: Lever) -
         (register(5, tag=Tag(min=0)), "bad_request", "1 <= min <= max"),
         (register(5, tag=Tag(log="{foo}.csv")), "bad_request", "{foo} is not known"),
         (register(5, tag=Tag(log="a.csv"), cwd=""), "bad_request", "working directory is not known"),
+        (register(5, cwd="home"), "bad_request", "not absolute"),
+        (register(5, cwd="/" + "[" * 4096), "bad_request", "up to 4096 characters"),
+        (register(5, cwd="/a\0b"), "bad_request", "no NUL"),
+        (register(5, name="n" * 257), "bad_request", "up to 256 characters"),
+        (register(5, name="a\0b"), "bad_request", "no control characters"),
+        (register(5, name="a\nb"), "bad_request", "no control characters"),
+        (register(5, tag=Tag(log="/" + "%x" * 511), name="[" * 256), "bad_request", "more than 4096"),
+        (register(5, tag=Tag(done="x" * 1025)), "bad_request", "tag: done="),
+        (register(5, tag=Tag(min=2**63)), "bad_request", "from 1 to 1000000"),
+        (register(5, tag=Tag(max=10**30)), "bad_request", "from 1 to 1000000"),
+        (register(5, tag=Tag(weight=1e9)), "bad_request", "from 0.1 to 10"),
     ],
 )
 def test_a_registration_that_cant_be_is_refused_in_words(
@@ -130,6 +142,48 @@ def test_a_registration_that_cant_be_is_refused_in_words(
     assert failure.code == code
     assert said in failure.text
     assert jobs(daemon) == {}
+
+
+def test_the_largest_that_may_be_said_is_taken(daemon: Daemon) -> None:
+    tag = Tag(log="/" + "x" * 1023, min=1_000_000, max=1_000_000, weight=10.0)
+    args = register(5, tag=tag, name="n" * 256, cwd="/" + "c" * 4095)
+    assert daemon.ask(Verb.REGISTER, Registered, args).job == "5"
+    assert "nothing changed" not in daemon.cycle()
+
+
+def test_what_one_user_has_registered_is_bounded_in_bytes(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verbs_module, "MOST_REGISTERED_BYTES", 10_000)
+    long = {"cwd": "/" + "ü" * 2000}
+    codes = [
+        getattr(daemon.ask(Verb.REGISTER, Any, register(at, **long)), "code", "ok") for at in range(1, 5)
+    ]
+    assert codes == ["ok", "ok", "ok", "refused"]
+    assert "takes" in daemon.ask(Verb.REGISTER, Any, register(4)).text
+    daemon.manager.ended.update(item.key for item in daemon.journal.registrations())
+    daemon.cycle()
+    assert daemon.ask(Verb.REGISTER, Any, register(4)).code == "refused"
+    daemon.clock.sleep(3700)
+    assert daemon.ask(Verb.REGISTER, Registered, register(4)).job == "4"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"min": 2**63, "max": 2**63}, {"min": 1, "max": 2**63}, {"min": -5}, {"weight": 1e300},
+        {"log": "/" + "%x" * 16_000, "name": "[" * 32_000}, {"log": "x" * 60_000}, {"key": "k" * 60_000},
+    ],
+)  # fmt: skip
+def test_what_an_older_slaqd_took_breaks_no_cycle(daemon: Daemon, said: dict[str, Any]) -> None:
+    daemon.start(1)
+    daemon.start(2, **said)
+    for _ in range(2):
+        assert "nothing changed" not in daemon.cycle()
+    assert daemon.held()["1"] >= 1
+    if "log" in said:
+        view = jobs(daemon)["2"]
+        assert (view.health, "more than 4096 characters" in view.note) == ("unreadable", True)
 
 
 @pytest.mark.parametrize("args", [{"job": 5}, {"no": 1}, [1], "x", None])

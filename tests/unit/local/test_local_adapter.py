@@ -15,7 +15,7 @@ from slaqd_local import Config, LocalAdapter, processes
 
 from slaqd.adapter import Registration
 from slaqd.clock import SystemClock
-from slaqd.errors import AdapterRefused
+from slaqd.errors import AdapterRefused, JobGone
 from slaqd.testing import MemoryStore, Oneself
 from slaqd.types import Accepted, Admit, Adopt, JobKey, Lever, Owner, Refused, Restore, SetUnits, Tag
 
@@ -98,10 +98,42 @@ def test_what_a_job_uses_is_not_also_what_others_use(
     assert adapter._accounts.total > 0.05
 
 
+def gone(adapter: LocalAdapter, key: JobKey) -> None:
+    with pytest.raises(JobGone):
+        adapter.owner(key)
+
+
+def test_whose_a_job_is_whose_leader_lives_is_told_without_a_wait_or_a_pass(
+    monkeypatch: pytest.MonkeyPatch, burner: subprocess.Popen[bytes]
+) -> None:
+    adapter, key = adapter_of(burner.pid)
+    monkeypatch.setattr(processes, "read_all", lambda: pytest.fail("a full pass"))
+    owners: list[Owner] = []
+    with adapter._one_at_a_time:
+        asks = threading.Thread(target=lambda: owners.append(adapter.owner(key)))
+        asks.start()
+        asks.join(60)
+    assert [each.uid for each in owners] == [os.getuid()]
+
+
+@pytest.mark.parametrize("number", ["9" * 400, "4194305", "x"])
+def test_a_number_that_no_process_can_have_is_nobodys_job(number: str) -> None:
+    gone(LocalAdapter(Config(), SystemClock(), MemoryStore(), Oneself()), JobKey("local", number, 7))
+
+
+@pytest.mark.parametrize("note", [("boot", "another-boot"), ("ended", "1")])
+def test_a_number_and_start_that_came_again_are_not_the_job_of_before(
+    burner: subprocess.Popen[bytes], note: tuple[str, str]
+) -> None:
+    adapter, key = adapter_of(burner.pid)
+    adapter._store.note(key, *note)
+    gone(adapter, key)
+
+
 @pytest.mark.parametrize(
     "call",
     [
-        lambda adapter, key: adapter.owner(key),
+        lambda adapter, key: gone(adapter, JobKey(key.manager, key.id, key.start + 1)),
         lambda adapter, _: adapter.snapshot(deadline()),
         lambda adapter, _: adapter.apply([], deadline()),
         lambda adapter, _: adapter.close(restore=True),

@@ -15,15 +15,12 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from slaqd_local import Config, groups, guard, requests
+from slaqd_local import groups, guard, requests
 from slaqd_local.guard import Guard
-from slaqd_local.hands import LocalHands
 from slaqd_local.hierarchy import Hierarchy, Mount
 from slaqd_local.requests import Answer, Clear, Gather, GiveBack, Hold, Lift, WhyNot
+from standing_hands import LEAST_UID, OURS, hands, hold, limit, named, origins, where
 from standing_kernel import ALICE, ALICES, BOB, BOBS, HOME, ROOT, ROOTS, SYSTEM, SYSTEMS, USERS, Kernel
-
-LEAST_UID = 1000
-JOB = (101, 7)
 
 
 @pytest.fixture(params=[1, 2], ids=["v1", "v2"])
@@ -31,32 +28,6 @@ def kernel(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kernel]:
     kernel = Kernel(tmp_path, request.param)
     with kernel.stands():
         yield kernel
-
-
-def named(kernel: Kernel, uid: int = ALICE) -> dict[str, Any]:
-    means = "cgroup1" if "cpu" in kernel.mounts else "cgroup2"
-    return {"means": means, "id": JOB[0], "start": JOB[1], "uid": uid}
-
-
-def hands(**config: Any) -> LocalHands:
-    return LocalHands(Config(**config), LEAST_UID)
-
-
-def hold(kernel: Kernel, pids: tuple[int, ...], uid: int = ALICE, milli: int = 500) -> None:
-    hands().do(Hold(**named(kernel, uid), pids=pids, milli=milli))
-
-
-def origins(kernel: Kernel, **groups: str) -> dict[str, dict[str, str]]:
-    return {
-        controller: {pid.lstrip("p"): group for pid, group in groups.items()} for controller in kernel.mounts
-    }
-
-
-def where(kernel: Kernel, pid: int) -> set[str]:
-    return {kernel.group(pid, controller) for controller in kernel.mounts}
-
-
-OURS = {"/slaqd/job-101-7"}
 
 
 def test_a_users_processes_are_held_and_given_back_where_they_came_from(kernel: Kernel) -> None:
@@ -179,10 +150,7 @@ def test_less_than_a_unit_and_more_than_the_machine_has_is_refused(kernel: Kerne
 
 
 def test_a_limit_of_somebody_elses_is_not_escaped(kernel: Kernel) -> None:
-    for controller, point in kernel.mounts.items():
-        if controller != "cpuacct":
-            name, text = ("cpu.max", "1000 100000") if not controller else ("cpu.cfs_quota_us", "1000")
-            (point / "alices" / name).write_text(text)
+    limit(kernel, "/alices")
     before = kernel.files()
     with pytest.raises(PermissionError, match=r"a (CPU quota|limit) of its own"):
         hold(kernel, ALICES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -10,9 +10,10 @@ import msgspec
 import pytest
 from slaqd_local import Config, LocalAdapter, processes, requests
 from slaqd_local.cgroup1 import Cgroup1
+from slaqd_local.cgroup2 import Cgroup2
 from slaqd_local.hands import LocalHands
 from slaqd_local.remote import Remote
-from slaqd_local.requests import MOST_PIDS, Gather, Hold
+from slaqd_local.requests import MOST_PIDS, Gather, Hold, Lift
 from standing_kernel import ALICE, ALICES, BOB, Kernel
 
 from slaqd.adapter import Registration
@@ -39,12 +40,16 @@ BOOT = "a-boot"
 
 
 class InProcess:
-    """The agent, without a process of its own; ``down`` before it acts, or ``mute`` after."""
+    """The agent, without a process of its own; ``down`` before it acts, or ``mute`` after.
+
+    It gives no answer in time to what is asked for users that are ``slow``.
+    """
 
     agent = True
 
     def __init__(self) -> None:
         self.down = self.mute = False
+        self.slow: set[int] = set()
         self.asked: list[Struct] = []
         self._hands = LocalHands(Config(), 1000)
 
@@ -56,7 +61,7 @@ class InProcess:
 
     def hands(self, request: Struct, kind: type[T]) -> T:
         self.asked.append(request)
-        if self.down:
+        if self.down or getattr(request, "uid", None) in self.slow:
             raise AgentUnavailable("slaqd-agent does not answer")
         asked = msgspec.msgpack.decode(msgspec.msgpack.encode(request), type=requests.Request)
         answer = msgspec.msgpack.encode(self._hands.do(asked))
@@ -149,7 +154,82 @@ def test_a_stop_gives_an_agent_that_is_gone_up(world: World) -> None:
         assert world.do(Adopt("a", key, BOOT, 1)) == [Accepted()]
     world.agent.down, world.agent.asked = True, []
     world.adapter.close(restore=True)
-    assert len(world.agent.asked) == 3
+    assert len(world.agent.asked) == 2  # her first job once, and once more
+
+
+def more_jobs(world: World, owners: Mapping[int, int]) -> None:
+    """Hold further jobs, by pid and owner; each has a process that joined since."""
+    for pid, uid in owners.items():
+        key = JobKey("local", str(pid), 7)
+        world.store.register(Registration(key, Owner(uid, str(uid)), Tag(max=9), "job", "/", 0.0))
+        world.kernel.start(pid, uid, "/alices")
+        assert world.do(Adopt("a", key, BOOT, 1)) == [Accepted()]
+        world.kernel.start(pid + 50, uid, "/alices", parent=pid)
+
+
+def test_one_users_lost_answer_costs_nobody_else_a_turn(world: World) -> None:
+    more_jobs(world, {301: ALICE, 302: ALICE, 303: BOB, 304: ALICE + 7})
+    world.agent.slow, world.agent.asked = {ALICE}, []
+    world.job()
+    assert [getattr(each, "uid", None) for each in world.agent.asked] == [ALICE, BOB, ALICE + 7]
+    inside = [world.kernel.group(pid + 50, next(iter(world.kernel.mounts))) for pid in range(301, 305)]
+    assert inside == ["/alices", "/alices", "/slaqd/job-303-7", "/slaqd/job-304-7"]
+
+
+def test_an_agent_that_hears_three_users_not_is_asked_no_more_in_this_look(world: World) -> None:
+    more_jobs(world, {301 + number: 20011 + number for number in range(6)})
+    world.agent.down, world.agent.asked = True, []
+    world.job()
+    assert [getattr(each, "uid", None) for each in world.agent.asked] == [20011, 20012, 20013]
+
+
+def test_one_users_lost_answer_leaves_no_other_under_quota_at_the_end(world: World) -> None:
+    more_jobs(world, {301: BOB, 302: ALICE})
+    assert world.do(ADOPT) == [Accepted()]
+    world.agent.slow, world.agent.asked = {ALICE}, []
+    world.adapter.close(restore=True)
+    assert sorted(getattr(each, "uid", 0) for each in world.agent.asked) == [ALICE, ALICE, BOB]
+    assert isinstance(world.agent.asked[-1], Lift)
+
+
+def test_a_job_with_a_process_under_a_limit_of_its_own_shrinks_and_does_not_grow(world: World) -> None:
+    assert world.do(Adopt("a", KEY, BOOT, 5)) == [Accepted()]
+    world.kernel.start(103, ALICE, "/alices", parent=101)
+    point = next(iter(world.kernel.mounts.values()))
+    quota = point / "alices" / ("cpu.max" if "" in world.kernel.mounts else "cpu.cfs_quota_us")
+    quota.write_text("1000 100000" if "" in world.kernel.mounts else "1000")
+    assert world.do(ADOPT) == [Accepted()]
+    world.agent.asked = []
+    job = world.job()
+    assert (job.target, job.gap, job.cannot_shrink) == (2, None, None)
+    assert (job.cannot_grow or "").startswith("process 103 stays outside its quota: it has a ")
+    assert world.agent.asked == []
+    assert world.kernel.group(103, next(iter(world.kernel.mounts))) == "/alices"
+
+
+def test_without_an_agent_too_a_limit_is_not_escaped_and_the_quota_still_shrinks(world: World) -> None:
+    world.agent.agent = False
+    adapter = LocalAdapter(Config(), world.clock, world.store, world.agent)
+    first, point = next(iter(world.kernel.mounts.items()))
+    assert list(adapter.apply([Adopt("a", KEY, BOOT, 5)], world.clock.monotonic() + 1)) == [Accepted()]
+    (point / "alices" / ("cpu.cfs_quota_us" if first else "cpu.max")).write_text(
+        "1000" if first else "1000 100000"
+    )
+    world.kernel.start(103, ALICE, "/alices", parent=101)
+    world.kernel.start(104, ALICE, "/bobs", parent=101)
+    assert list(adapter.apply([ADOPT], world.clock.monotonic() + 1)) == [Accepted()]
+    (job,) = adapter.snapshot(world.clock.monotonic() + 1).jobs
+    assert (job.target, job.gap) == (2, None)
+    assert (job.cannot_grow or "").startswith("process 103 stays outside its quota")
+    assert [world.kernel.group(pid, first) for pid in (103, 104)] == ["/alices", "/slaqd/job-101-7"]
+
+
+def test_only_what_joined_a_held_job_is_sent_with_a_change(world: World) -> None:
+    assert world.do(ADOPT) == [Accepted()]
+    world.kernel.start(103, ALICE, "/alices", parent=101)
+    world.agent.asked = []
+    assert world.do(RESIZE) == [Accepted()]
+    assert [each.pids for each in world.agent.asked if isinstance(each, Hold | Gather)] == [(103,)]
 
 
 def test_a_job_that_a_keeper_held_before_there_was_an_agent_is_held_anew(world: World) -> None:
@@ -179,7 +259,8 @@ def test_more_processes_than_one_request_takes_are_sent_in_several(
         return msgspec.convert(None, kind)
 
     monkeypatch.setattr(world.agent, "hands", hands)
-    remote = Remote(Cgroup1("slaqd", 100_000, shared=True), world.agent, ALICE)
+    kind = Cgroup1 if "cpu" in world.kernel.mounts else Cgroup2
+    remote = Remote(kind("slaqd", 100_000, shared=True), world.agent, ALICE)
     remote.hold(KEY, range(2, 2 * MOST_PIDS + 3), 100)
     assert asked == [("Hold", MOST_PIDS), ("Gather", MOST_PIDS), ("Gather", 1)]
 

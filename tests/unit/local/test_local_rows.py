@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from slaqd_local import Config, rows
+from slaqd_local import Config, processes, rows
 from slaqd_local.means import LEAST_US, Seen, job_directory, period_us, quota_us
 from slaqd_local.notes import Notes
 from slaqd_local.rows import Facts
 
 from slaqd.adapter import Registration
+from slaqd.tag import MOST_UNITS
 from slaqd.testing import MemoryStore
 from slaqd.types import JobKey, Lever, Owner, State, Tag
 
@@ -31,6 +32,17 @@ def test_a_job_without_bounds_has_the_machine() -> None:
     assert rows.sizes(registration(), 20).max == 20
     bounds = rows.sizes(registration(min=4, max=2), 20)
     assert (bounds.min, bounds.max) == (4, 4)
+
+
+@pytest.mark.parametrize("said", [{"min": 10**30}, {"min": 10**30, "max": 10**30}, {"max": 10**30}])
+def test_no_bound_is_above_the_most_units_that_are_planned(said: dict[str, int]) -> None:
+    row = rows.row(registration(**said), Facts(State.RUNNING, Seen(200), spares=0.1), 100, 20)
+    assert (row.sizes.min, row.sizes.max) == (MOST_UNITS if "min" in said else 1, MOST_UNITS)
+
+
+def test_a_job_that_is_partly_outside_its_quota_may_shrink_and_not_grow() -> None:
+    row = rows.row(registration(), Facts(State.RUNNING, Seen(200), escapes="process 7"), 100, 20)
+    assert (row.target, row.gap, row.cannot_shrink, row.cannot_grow) == (2, None, None, "process 7")
 
 
 def test_a_lever_of_another_manager_is_named() -> None:
@@ -61,12 +73,59 @@ def test_what_a_job_wants_is_told_in_units() -> None:
     assert rows.row(registration(max=8), Facts(State.RUNNING, Seen(800), spares=0.25), 100, 20).wants == 4
 
 
+@pytest.fixture
+def all_live(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    dead = set[str]()
+    monkeypatch.setattr(processes, "read", lambda pid: None if str(pid) in dead else object())
+    return dead
+
+
+@pytest.mark.usefixtures("all_live")
 def test_the_first_origin_is_the_truth() -> None:
     notes = Notes(MemoryStore(), KEY)
     notes.set_hold("cgroup1", {"cpu": {"1": "/a", "2": "/a", "3": "/b"}})
     notes.set_hold("cgroup1", {"cpu": {"1": "/slaqd/job", "4": "/c", "5": "/a"}})
     assert notes.hold is not None
     assert notes.hold.origins == {"cpu": {"": "/a", "3": "/b", "1": "/slaqd/job", "4": "/c"}}
+
+
+def test_origins_of_the_dead_are_forgotten(all_live: set[str]) -> None:
+    notes = Notes(MemoryStore(), KEY)
+    notes.set_hold("cgroup1", {"cpu": {"1": "/a", "2": "/a", "3": "/b", "4": "/c"}})
+    all_live |= {"3", "5"}
+    notes.set_hold("cgroup1", {"cpu": {"5": "/d", "6": "/e"}})
+    assert notes.hold is not None
+    assert notes.hold.origins == {"cpu": {"": "/a", "4": "/c", "6": "/e"}}
+
+
+@pytest.mark.usefixtures("all_live")
+def test_no_job_has_more_than_256_origins_beside_the_usual_one_nor_one_longer_than_a_path() -> None:
+    notes = Notes(MemoryStore(), KEY)
+    notes.set_hold("cgroup1", {"cpu": {"1": "/a", "2": "/a", "3": f"/{'x' * 4095}", "4": f"/{'ü' * 2048}"}})
+    for first in (1000, 2000):
+        more = {str(pid): f"/from/{pid}" for pid in range(first, first + 200)}
+        notes.set_hold("cgroup1", {"cpu": more})
+    assert notes.hold is not None
+    found = notes.hold.origins["cpu"]
+    assert (found[""], found["3"], len(found)) == ("/a", f"/{'x' * 4095}", 257)
+    assert "4" not in found
+    assert [str(pid) in found for pid in (1000, 1199, 2000, 2054, 2055)] == [True] * 4 + [False]
+
+
+@pytest.mark.usefixtures("all_live")
+def test_a_jobs_origins_are_no_more_than_64_kib_however_long_their_names() -> None:
+    notes = Notes(MemoryStore(), KEY)
+    notes.set_hold("cgroup1", {"cpu": {"1": "/a", "2": "/a"}})
+    notes.set_hold("cgroup1", {"cpu": {str(pid): f"/{pid}{'x' * 4091}" for pid in range(1000, 1100)}})
+    assert notes.hold is not None
+    assert list(notes.hold.origins["cpu"]) == ["", *(str(pid) for pid in range(1000, 1016))]
+
+
+def test_a_usual_origin_that_is_not_known_is_not_written_down() -> None:
+    notes = Notes(MemoryStore(), KEY)
+    notes.set_hold("cgroup1", {"cpu": {"1": f"/{'x' * 4096}"}})
+    assert notes.hold is not None
+    assert notes.hold.origins == {"cpu": {}}
 
 
 def test_origins_under_another_means_are_others() -> None:
