@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import pwd
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 
 from slaqd.adapter import AsUser, Capabilities, LeverSpec, Registration, Store
 from slaqd.clock import Clock
@@ -23,11 +24,11 @@ from slaqd_local.means import Seen
 from slaqd_local.notes import Notes
 from slaqd_local.rows import Facts
 from slaqd_local.sight import Sight, View, Views
+from slaqd_local.unheard import Unheard
 
 _GATHERINGS = 5
 _CROWDED = 0.95
-_UNHEARD = 3
-"""After so many lost answers at the end, the agent is taken to be gone."""
+_LIFTINGS = 2
 
 
 class LocalAdapter:
@@ -77,9 +78,7 @@ class LocalAdapter:
         if key.id in {"0", "1"}:
             msg = f"process group {key.id} is the system's own, not a job's"
             raise AdapterRefused(msg)
-        with self._one_at_a_time:
-            pids = sorted(self._pids(key))
-        for pid in pids:
+        for pid in self._asked(key):
             uid = processes.real_uid(pid)
             if uid is not None:
                 return Owner(uid=uid, name=_user_name(uid))
@@ -130,8 +129,7 @@ class LocalAdapter:
             boot = _boot()
             views = self._views(boot)
             outcomes = [self._one(action, views.get(action.key), boot, deadline) for action in actions]
-            with suppress(AdapterUnavailable):  # the agent's trouble: the next look gathers
-                self._gather_all(views, {each.key for each in actions if not isinstance(each, Restore)})
+            self._gather_all(views, {each.key for each in actions if not isinstance(each, Restore)})
             return outcomes
 
     def close(self, *, restore: bool) -> None:
@@ -167,9 +165,15 @@ class LocalAdapter:
             cpu_seconds=consumed,
             uses=account.rate(at, spent),
             spares=self._spares(account, at, consumed, view.seen),
+            escapes=self._escapes(view),
             gap=view.gap or self._holder.trouble(notes.hold, view.pids),
         )
         return rows.row(view.registration, facts, self._config.unit_milli, self._all_units())
+
+    def _escapes(self, view: View) -> str | None:
+        if view.seen is None or view.seen.milli is None or view.notes.restored:
+            return None
+        return self._holder.escapes(view.notes.hold, view.family.pids - view.seen.pids)
 
     def _spares(self, account: Account, at: float, consumed: float | None, seen: Seen | None) -> float | None:
         if seen is None:
@@ -190,9 +194,10 @@ class LocalAdapter:
     def _gather_all(self, views: Views, touched: set[JobKey]) -> None:
         # A process that was forked between the look and the move is outside: look again.
         live = {key: view for key, view in views.items() if view.state is not State.ENDED}
+        unheard = Unheard()
         for _ in range(_GATHERINGS):
             live = self._sight.again(live)
-            if not self._gather(view for key, view in live.items() if key in touched):
+            if not self._gather([view for key, view in live.items() if key in touched], unheard):
                 return
 
     def _note_ends(self, views: Views, jobs: Sequence[Job]) -> None:
@@ -201,36 +206,40 @@ class LocalAdapter:
             Notes.end_all(self._store, [(views[job.key].notes, job.cpu_seconds) for job in over])
 
     def _keep_up(self, views: Views) -> None:
-        # An agent that doesn't answer once isn't asked again in this look, or it takes all the time.
-        with suppress(AdapterUnavailable):
-            for key, view in list(self._left.items()):
-                if self._clear(view):
-                    del self._left[key]
-            self._gather(views.values())
+        unheard = Unheard()
+        for key, view in list(self._left.items()):
+            if unheard.heard(view.registration.owner.uid, partial(self._clear, view)):
+                del self._left[key]
+        self._gather(views.values(), unheard)
 
-    def _gather(self, views: Iterable[View]) -> bool:
+    def _gather(self, views: Iterable[View], unheard: Unheard) -> bool:
         found = False
         for view in views:
-            if view.notes.hold is None or view.notes.restored or not view.family.pids:
-                continue
-            try:
-                job, pids = view.registration, view.family.pids
-                found |= self._holder.gather(job.key, job.owner.uid, view.notes, pids, self._sight.table)
-            except OSError:
-                continue  # this job's trouble shows in its own row, as units that don't hold
+            if view.notes.hold is not None and not view.notes.restored and view.family.pids:
+                found |= unheard.heard(view.registration.owner.uid, partial(self._gather_one, view))
         return found
 
+    def _gather_one(self, view: View) -> bool:
+        job, pids = view.registration, view.family.pids
+        try:
+            return self._holder.gather(job.key, job.owner.uid, view.notes, pids, self._sight.table)
+        except OSError:
+            return False  # this job's trouble shows in its own row, as units that don't hold
+
     def _lift_all(self) -> None:
-        unheard = 0
-        for job in self._registrations():
-            try:
-                self._holder.lift(job.key, job.owner.uid, Notes(self._store, job.key).hold)
-            except OSError:
-                continue  # one job's trouble must not leave the others under quota
-            except AdapterUnavailable:
-                unheard += 1
-                if unheard == _UNHEARD:
-                    return
+        # No later look makes up for it: who wasn't heard once is tried once more after all others.
+        left = self._registrations()
+        for _ in range(_LIFTINGS):
+            unheard = Unheard()
+            left = [job for job in left if not unheard.heard(job.owner.uid, partial(self._lift, job))]
+            if unheard.gone:
+                return
+
+    def _lift(self, job: Registration) -> bool:
+        # One job's trouble must not leave the others under quota.
+        with suppress(OSError):
+            self._holder.lift(job.key, job.owner.uid, Notes(self._store, job.key).hold)
+        return True
 
     def _clear(self, view: View) -> bool:
         # A group is busy as long as its last process waits to be reaped: a later look removes it.
@@ -240,6 +249,24 @@ class LocalAdapter:
             return self._holder.is_clear(job.key, view.notes.hold)
         except OSError:
             return True  # an empty group is no harm
+
+    def _asked(self, key: JobKey) -> Iterator[int]:
+        # Users may ask often: as long as the leader lives it is asked alone, and nobody waits.
+        if self._leads(key):
+            yield int(key.id)
+        with self._one_at_a_time:
+            pids = self._pids(key)
+        yield from sorted(pids)
+
+    def _leads(self, key: JobKey) -> bool:
+        try:
+            leader = processes.read(int(key.id)) if key.id.isdecimal() else None
+        except OSError:
+            return False  # no number that a process can have, or the pass says what is wrong
+        if leader is None or not leader.alive or leader.start != key.start:
+            return False
+        # Numbers and starts come again after a restart of the machine.
+        return Notes(self._store, key).may_be_of(_boot())
 
     def _pids(self, key: JobKey) -> frozenset[int]:
         views = self._views(_boot())

@@ -8,7 +8,6 @@ Documentation/admin-guide/cgroup-v1/cpuacct how CPU time is counted. Where
 from __future__ import annotations
 
 from collections.abc import Collection
-from contextlib import suppress
 from pathlib import Path
 
 from slaqd.types import JobKey
@@ -17,6 +16,7 @@ from slaqd_local.groups import Move
 from slaqd_local.hierarchy import Hierarchy
 from slaqd_local.means import Origins, Seen, job_directory, quota_us
 from slaqd_local.processes import Table
+from slaqd_local.weights import Weights
 
 _SHARES = 1024
 _LEAST_SHARES = 2
@@ -28,14 +28,28 @@ class Cgroup1:
 
     name = "cgroup1"
 
-    def __init__(self, group: str, period_us: int, move: Move = groups.move, *, shared: bool = False) -> None:
+    def __init__(
+        self,
+        group: str,
+        period_us: int,
+        move: Move = groups.move,
+        weights: Weights | None = None,
+        *,
+        shared: bool = False,
+    ) -> None:
         self._group = group
         self._period_us = period_us
         self._move = move
+        self._weights = weights or self.weights()
         self._cpu = hierarchy.find("cpu", shared=shared)
         self._acct = hierarchy.find("cpuacct", shared=shared)
         if self._cpu and self._acct and self._acct.mount.point == self._cpu.mount.point:
             self._acct = self._cpu
+
+    @staticmethod
+    def weights() -> Weights:
+        """Make what remembers the weights, to outlive this object where it is made anew for each request."""
+        return Weights("cpu.shares", _SHARES, _LEAST_SHARES, _MOST_SHARES)
 
     def why_not(self) -> str | None:
         """See `Means.why_not`."""
@@ -47,11 +61,12 @@ class Cgroup1:
 
     def bars(self, pids: Collection[int]) -> str | None:
         """See `Means.bars`: a quota that is there already must not be escaped."""
-        cpu = self._need()
-        for group in set(groups.origins(cpu, pids).values()):
-            for directory in cpu.chain(group):
-                if not self._is_ours(directory) and _quota(directory) is not None:
-                    return f"it has a CPU quota of its own in {directory}"
+        return next(iter(groups.barred(self._need(), pids, self._bar).values()), None)
+
+    def _bar(self, group: str) -> str | None:
+        for directory in self._need().chain(group):
+            if not self._is_ours(directory) and _quota(directory) is not None:
+                return f"it has a CPU quota of its own in {directory}"
         return None
 
     def origins(self, pids: Collection[int]) -> Origins:
@@ -85,9 +100,9 @@ class Cgroup1:
             groups.write(directory / "cpu.cfs_period_us", str(self._period_us))
         quota = quota_us(milli, self._period_us)
         # The quota is what is read back as done, so all else comes before it.
-        self._weigh(directory, max(_LEAST_SHARES, milli * _SHARES // 1000))
+        self._weights.set(directory, milli)
         _set_quota(directory, quota, burst=quota)
-        self._take(key, pids)
+        self._take(key, self.outside(key, pids))
 
     def outside(self, key: JobKey, pids: Collection[int]) -> list[int]:
         """See `Means.outside`."""
@@ -95,12 +110,16 @@ class Cgroup1:
         if not directories[0].is_dir():
             return []
         inside = set.intersection(*(set(groups.members(directory)) for directory in directories))
-        return [pid for pid in pids if pid not in inside]
+        return groups.may_come(self._need(), [pid for pid in pids if pid not in inside], self._bar)
 
     def trouble(self, pids: Collection[int]) -> str | None:
         """See `Means.trouble`: a quota reaches all that is in the group."""
         del pids
         return None
+
+    def escapes(self, pids: Collection[int]) -> str | None:
+        """See `Means.escapes`."""
+        return groups.escapes(self._need(), pids, self._bar)
 
     def gather(self, key: JobKey, pids: Collection[int], table: Table) -> None:
         """See `Means.gather`."""
@@ -112,7 +131,7 @@ class Cgroup1:
         try:
             directory = self._directory(self._need(), key)
             _set_quota(directory, -1, burst=0)
-            self._weigh(directory, _SHARES)
+            self._weights.set(directory, 1000)
         except FileNotFoundError:
             return
 
@@ -121,13 +140,13 @@ class Cgroup1:
         self.lift(key)
         for each in self._hierarchies():
             groups.empty(self._directory(each, key), each, origins.get(each.controller, {}), self._move)
-        self._weigh_all(self._home(self._need()))
+        self._weights.drop(self._directory(self._need(), key))
 
     def clear(self, key: JobKey) -> None:
         """See `Means.clear`."""
         for each in self._hierarchies():
             groups.remove(self._directory(each, key))
-        self._weigh_all(self._home(self._need()))
+        self._weights.drop(self._directory(self._need(), key))
 
     def close(self) -> None:
         """See `Means.close`: there are none."""
@@ -135,18 +154,6 @@ class Cgroup1:
     def places(self, key: JobKey) -> list[tuple[Hierarchy, Path]]:
         """See `Cgroups.places`."""
         return [(each, self._directory(each, key)) for each in self._hierarchies()]
-
-    def _weigh(self, directory: Path, shares: int) -> None:
-        # Where CPU is short all the same, jobs share it as they were granted it; and the
-        # jobs together weigh as much as if each were a process outside, not like one.
-        groups.write(directory / "cpu.shares", str(shares))
-        self._weigh_all(directory.parent)
-
-    @staticmethod
-    def _weigh_all(home: Path) -> None:
-        with suppress(FileNotFoundError):  # it went with its last job
-            jobs = groups.count(home)
-            groups.write(home / "cpu.shares", str(min(_MOST_SHARES, _SHARES * max(1, jobs))))
 
     def _is_whole(self, directory: Path, milli: int) -> bool:
         return groups.is_whole(directory / "cpu.cfs_burst_us", quota_us(milli, self._period_us))

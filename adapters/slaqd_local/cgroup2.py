@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from contextlib import suppress
 from pathlib import Path
 
 from slaqd.types import JobKey
@@ -12,10 +11,12 @@ from slaqd_local.groups import Move
 from slaqd_local.hierarchy import UNIFIED, Hierarchy
 from slaqd_local.means import Origins, Seen, job_directory, quota_us
 from slaqd_local.processes import Table
+from slaqd_local.weights import Weights
 
-_LIMITS = ("cpu.max", "memory.max", "memory.high")
+_LIMITS = ("cpu.max", "memory.max", "memory.high", "memory.swap.max", "io.max", "cpuset.cpus")
 _MAIN = "main"
 _WEIGHT = 100
+_LEAST_WEIGHT = 1
 _MOST_WEIGHT = 10_000
 
 
@@ -28,11 +29,25 @@ class Cgroup2:
 
     name = "cgroup2"
 
-    def __init__(self, group: str, period_us: int, move: Move = groups.move, *, shared: bool = False) -> None:
+    def __init__(
+        self,
+        group: str,
+        period_us: int,
+        move: Move = groups.move,
+        weights: Weights | None = None,
+        *,
+        shared: bool = False,
+    ) -> None:
         self._group = group
         self._period_us = period_us
         self._move = move
+        self._weights = weights or self.weights()
         self._tree = hierarchy.find(UNIFIED, shared=shared)
+
+    @staticmethod
+    def weights() -> Weights:
+        """Make what remembers the weights, to outlive this object where it is made anew for each request."""
+        return Weights("cpu.weight", _WEIGHT, _LEAST_WEIGHT, _MOST_WEIGHT)
 
     def why_not(self) -> str | None:
         """See `Means.why_not`."""
@@ -47,14 +62,15 @@ class Cgroup2:
 
     def bars(self, pids: Collection[int]) -> str | None:
         """See `Means.bars`: what limits a job already must not be escaped by leaving it."""
-        tree = self._need()
-        for group in set(groups.origins(tree, pids).values()):
-            for directory in tree.chain(group):
-                if directory == self._home() or self._home() in directory.parents:
-                    continue
-                limit = next((name for name in _LIMITS if _limits(directory / name)), None)
-                if limit is not None:
-                    return f"it has a limit of its own, {directory / limit}"
+        return next(iter(groups.barred(self._need(), pids, self._bar).values()), None)
+
+    def _bar(self, group: str) -> str | None:
+        for directory in self._need().chain(group):
+            if directory == self._home() or self._home() in directory.parents:
+                continue
+            limit = next((name for name in _LIMITS if _limits(directory / name)), None)
+            if limit is not None:
+                return f"it has a limit of its own, {directory / limit}"
         return None
 
     def origins(self, pids: Collection[int]) -> Origins:
@@ -85,7 +101,7 @@ class Cgroup2:
             self._make(directory)
         quota = quota_us(milli, self._period_us)
         # The quota is what is read back as done, so all else comes before it.
-        self._weigh(directory, max(1, milli * _WEIGHT // 1000))
+        self._weights.set(directory, milli)
         _set_quota(directory, f"{quota} {self._period_us}", burst=quota)
         self._move(self.outside(key, pids), directory, self._need())
 
@@ -95,12 +111,16 @@ class Cgroup2:
         if not directory.is_dir():
             return []
         inside = set(groups.members(directory))
-        return [pid for pid in pids if pid not in inside]
+        return groups.may_come(self._need(), [pid for pid in pids if pid not in inside], self._bar)
 
     def trouble(self, pids: Collection[int]) -> str | None:
         """See `Means.trouble`: a quota reaches all that is in the group."""
         del pids
         return None
+
+    def escapes(self, pids: Collection[int]) -> str | None:
+        """See `Means.escapes`."""
+        return groups.escapes(self._need(), pids, self._bar)
 
     def gather(self, key: JobKey, pids: Collection[int], table: Table) -> None:
         """See `Means.gather`."""
@@ -112,7 +132,7 @@ class Cgroup2:
         try:
             directory = self._directory(key)
             _set_quota(directory, "max", burst=0)
-            self._weigh(directory, _WEIGHT)
+            self._weights.set(directory, 1000)
         except FileNotFoundError:
             return
 
@@ -121,12 +141,12 @@ class Cgroup2:
         self.lift(key)
         came_from = {pid: self._stepped_down(group) for pid, group in origins.get(UNIFIED, {}).items()}
         groups.empty(self._directory(key), self._need(), came_from, self._move)
-        self._weigh_all(self._home())
+        self._weights.drop(self._directory(key))
 
     def clear(self, key: JobKey) -> None:
         """See `Means.clear`."""
         groups.remove(self._directory(key))
-        self._weigh_all(self._home())
+        self._weights.drop(self._directory(key))
 
     def close(self) -> None:
         """See `Means.close`: there are none."""
@@ -134,18 +154,6 @@ class Cgroup2:
     def places(self, key: JobKey) -> list[tuple[Hierarchy, Path]]:
         """See `Cgroups.places`."""
         return [(self._need(), self._directory(key))]
-
-    def _weigh(self, directory: Path, weight: int) -> None:
-        # Where CPU is short all the same, jobs share it as they were granted it; and the
-        # jobs together weigh as much as if each were a process outside, not like one.
-        groups.write(directory / "cpu.weight", str(min(_MOST_WEIGHT, weight)))
-        self._weigh_all(directory.parent)
-
-    @staticmethod
-    def _weigh_all(home: Path) -> None:
-        with suppress(FileNotFoundError):  # it went with its last job
-            jobs = groups.count(home)
-            groups.write(home / "cpu.weight", str(min(_MOST_WEIGHT, _WEIGHT * max(1, jobs))))
 
     def _make(self, directory: Path) -> None:
         home = directory.parent
@@ -207,5 +215,9 @@ def _words(path: Path) -> list[str]:
 
 
 def _limits(path: Path) -> bool:
+    # Empty says no limit in io.max and cpuset.cpus; the latter limits nothing either where it
+    # names all that the group above has (as container managers write it).
     words = _words(path)
+    if path.name == "cpuset.cpus":
+        return bool(words) and words != _words(path.parent.parent / "cpuset.cpus.effective")
     return bool(words) and words[0] != "max"

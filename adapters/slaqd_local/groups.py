@@ -121,6 +121,37 @@ def origins(hierarchy: Hierarchy, pids: Collection[int]) -> dict[str, str]:
     return found
 
 
+def barred(hierarchy: Hierarchy, pids: Collection[int], bar: Callable[[str], str | None]) -> dict[int, str]:
+    """Tell of processes that may not leave their groups, and why; ``bar`` says it of one group.
+
+    One whose group can't be read stays where it is too. Those that have ended are left out.
+    """
+    found, bars = {}, dict[str, str | None]()
+    for pid in pids:
+        try:
+            group = plain(hierarchy.group_of(pid))
+            why = bars[group] if group in bars else bars.setdefault(group, bar(group))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        except OSError as error:
+            why = f"its group can't be read: {error.strerror}"
+        if why is not None:
+            found[pid] = why
+    return found
+
+
+def may_come(hierarchy: Hierarchy, pids: Collection[int], bar: Callable[[str], str | None]) -> list[int]:
+    """Leave out those of `barred`."""
+    stay = barred(hierarchy, pids, bar)
+    return [pid for pid in pids if pid not in stay]
+
+
+def escapes(hierarchy: Hierarchy, pids: Collection[int], bar: Callable[[str], str | None]) -> str | None:
+    """Name the first of `barred` in words."""
+    stay = sorted(barred(hierarchy, pids, bar).items())
+    return next((f"process {pid} stays outside its quota: {why}" for pid, why in stay), None)
+
+
 def plain(group: str) -> str:
     """Give the nearest group, itself or above, whose name is text, as only that can be written down.
 

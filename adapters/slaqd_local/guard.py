@@ -68,8 +68,9 @@ class Guard:
     def own(self, directory: Path) -> None:
         """Look whose a job's group is.
 
-        What a job itself started as the system's user (sudo) was born into its group,
-        and makes it nobody else's.
+        The mark on the group decides: what stands in it as another user was born there (by
+        sudo, a set-uid program, or with a subordinate uid), and makes it nobody else's.
+        Only on a kernel that keeps no marks do the members tell.
 
         Raises
         ------
@@ -81,15 +82,20 @@ class Guard:
         for each in (directory.parent, directory):
             _be_ours(each)
         owner = _mark(directory, _OWNER)
-        if owner and int(owner) != self._uid:
-            msg = f"{directory} is the group of a job of uid {int(owner)}, not of {self._uid}"
-            raise refusal(msg)
+        if owner:
+            self._same(int(owner), directory)
+            return
         for pid in set(groups.members(directory)) - self._looked_at:
             uid = processes.real_uid(pid)
             if uid is not None and uid != self._uid and uid >= self._least_uid:
                 msg = f"{directory} holds process {pid} of uid {uid}, not of {self._uid}"
                 raise refusal(msg)
             self._looked_at.add(pid)
+
+    def _same(self, owner: int, directory: Path) -> None:
+        if owner != self._uid:
+            msg = f"{directory} is the group of a job of uid {owner}, not of {self._uid}"
+            raise refusal(msg)
 
     def take(self, pids: Iterable[int], directory: Path, hierarchy: Hierarchy) -> None:
         """Move processes into their job's group, and keep there where they came from."""

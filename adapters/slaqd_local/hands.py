@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,14 @@ from slaqd_local import groups, requests
 from slaqd_local.cgroup1 import Cgroup1
 from slaqd_local.cgroup2 import Cgroup2
 from slaqd_local.config import MANAGER
+from slaqd_local.groups import Move
 from slaqd_local.guard import Guard, guarded, refusal
 from slaqd_local.hierarchy import may_divide
 from slaqd_local.means import Cgroups, period_us
 from slaqd_local.processes import Table
 from slaqd_local.requests import Answer, Clear, Gather, GiveBack, Hold, Lift, Named, WhyNot
 
-_KINDS: dict[str, Callable[..., Cgroups]] = {Cgroup2.name: Cgroup2, Cgroup1.name: Cgroup1}
+_KINDS: dict[str, type[Cgroup1 | Cgroup2]] = {Cgroup2.name: Cgroup2, Cgroup1.name: Cgroup1}
 _NOTHING: Table = {}
 
 
@@ -50,6 +51,7 @@ class LocalHands:
         self._config = config
         self._least_uid = max(1, least_uid)
         self._one_at_a_time = threading.Lock()
+        self._weights = {name: kind.weights() for name, kind in _KINDS.items()}
 
     def do(self, request: Any) -> object:  # noqa: ANN401 - bounds and types are checked here
         """See `slaqd.adapter.Hands.do`.
@@ -86,12 +88,10 @@ class LocalHands:
         match asked:
             case Hold(pids=pids, milli=milli):
                 self._fits(milli)
-                _may_leave(means, guard, key, pids)
-                means.hold(key, pids, milli)
+                _hold(means, guard, key, pids, milli)
             case Gather(pids=pids):
                 _is_held(means, key)
-                _may_leave(means, guard, key, pids)
-                means.gather(key, pids, _NOTHING)
+                _gather(means, guard, key, pids)
             case Lift():
                 means.lift(key)
             case GiveBack(origins=origins):
@@ -99,11 +99,12 @@ class LocalHands:
             case Clear():
                 means.clear(key)
 
-    def _kind(self, name: str, **more: object) -> Cgroups:
+    def _kind(self, name: str, move: Move = groups.move) -> Cgroups:
         if self._config.means not in {"auto", name}:
             msg = f"jobs are held by {self._config.means} alone, as the configuration says, not by {name}"
             raise refusal(msg)
-        return _KINDS[name](self._config.cgroup, period_us(self._config.unit_milli), shared=True, **more)
+        period, weights = period_us(self._config.unit_milli), self._weights[name]
+        return _KINDS[name](self._config.cgroup, period, move, weights, shared=True)
 
     def _fits(self, milli: int) -> None:
         unit = self._config.unit_milli
@@ -136,13 +137,23 @@ def _checked(request: object) -> requests.Request:
     return checked
 
 
-def _may_leave(means: Cgroups, guard: Guard, key: JobKey, pids: Collection[int]) -> None:
-    inside = set.intersection(*(set(groups.members(directory)) for _, directory in means.places(key)))
-    coming = [pid for pid in pids if pid not in inside]
-    guard.vouch(coming)
-    why = means.bars(coming)
+def _hold(means: Cgroups, guard: Guard, key: JobKey, pids: Collection[int], milli: int) -> None:
+    if means.look(key) is not None:
+        # What can't be moved must not stop the quota: a job would keep its largest one.
+        means.hold(key, (), milli)
+        _gather(means, guard, key, pids)
+        return
+    guard.vouch(pids)
+    why = means.bars(pids)
     if why is not None:
         raise refusal(why)
+    means.hold(key, pids, milli)
+
+
+def _gather(means: Cgroups, guard: Guard, key: JobKey, pids: Collection[int]) -> None:
+    inside = set.intersection(*(set(groups.members(directory)) for _, directory in means.places(key)))
+    guard.vouch([pid for pid in pids if pid not in inside])
+    means.gather(key, means.outside(key, pids), _NOTHING)
 
 
 def _is_held(means: Cgroups, key: JobKey) -> None:

@@ -58,6 +58,14 @@ class Holder:
         means = self._of(hold.means, _NOBODY) if hold is not None else None
         return None if means is None else means.trouble(pids)
 
+    def escapes(self, hold: Hold | None, outside: Collection[int]) -> str | None:
+        """Say which of a held job's processes outside its hold stays there; None if none does."""
+        means = self._of(hold.means, _NOBODY) if hold is not None and outside else None
+        try:
+            return None if means is None else means.escapes(outside)
+        except OSError as error:
+            return f"where its processes stand can't be read: {error}"
+
     def hold(self, key: JobKey, uid: int, notes: Notes, pids: Collection[int], milli: int) -> str | None:
         """Hold a user's job to ``milli`` thousandths of a core; say why if no means can."""
         hold = notes.hold

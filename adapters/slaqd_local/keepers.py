@@ -142,6 +142,11 @@ class Keepers:
                 return f"process {pid} belongs to another user and can't be stopped"
         return None
 
+    def escapes(self, pids: Collection[int]) -> str | None:
+        """See `Means.escapes`: what a keeper can't stop is its trouble."""
+        del pids
+        return None
+
     def origins(self, pids: Collection[int]) -> Origins:
         """See `Means.origins`: nothing is moved."""
         del pids

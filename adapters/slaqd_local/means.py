@@ -64,11 +64,15 @@ class Means(Protocol):
         ...
 
     def outside(self, key: JobKey, pids: Collection[int]) -> list[int]:
-        """Pick the processes that a held job's hold does not reach yet; none if it isn't held."""
+        """Pick those that a held job's hold does not reach yet and could; none if it isn't held."""
         ...
 
     def trouble(self, pids: Collection[int]) -> str | None:
         """Say which of a held job's processes escape the hold for good; None if none does."""
+        ...
+
+    def escapes(self, pids: Collection[int]) -> str | None:
+        """Say which of these, all outside a held job's hold, can't be taken into it; None if all can."""
         ...
 
     def gather(self, key: JobKey, pids: Collection[int], table: Table) -> None:

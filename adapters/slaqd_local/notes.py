@@ -9,6 +9,7 @@ import msgspec
 
 from slaqd.adapter import Store
 from slaqd.types import JobKey, Struct
+from slaqd_local import processes
 from slaqd_local.means import Origins
 
 _HOLD = "hold"
@@ -18,6 +19,14 @@ _ENDED = "ended"
 _CPU = "cpu"
 _BASE = "base"
 _BOOT = "boot"
+
+_MOST = 256
+_MOST_BYTES = 65_536
+_LONGEST = 4096
+"""Bounds of the origins that are written down for one hierarchy, of all and of each in bytes.
+
+They are read in each cycle; for those beyond the usual one stands.
+"""
 
 
 class Hold(Struct, frozen=True):
@@ -118,6 +127,10 @@ class Notes:
         """Tell whether the job is of this life of the kernel, once that was settled."""
         return self.values.get(_BOOT) == boot
 
+    def may_be_of(self, boot: str) -> bool:
+        """Tell whether nothing says that the job ended, or was of another life of the kernel."""
+        return not self.ended and self.values.get(_BOOT, boot) == boot
+
     def _number(self, name: str) -> float | None:
         text = self.values.get(name, "")
         return float(text) if text else None
@@ -135,8 +148,26 @@ def _set_all(store: Store, news: Sequence[tuple[Notes, Mapping[str, str]]]) -> N
 
 
 def _merged(known: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str]:
-    # Most processes of a job come from one group, so only the others are listed.
-    counts = Counter(found.values())
-    usual = known.get("") or next((group for group, _ in counts.most_common(1)), "")
-    unusual = {pid: group for pid, group in found.items() if group != usual}
-    return {"": usual, **unusual, **known}
+    # Most processes of a job come from one group, so only the others are listed: while they
+    # live, and no more than a bound. Users name groups, and processes come and go without end.
+    short = {pid: group for pid, group in found.items() if len(group.encode()) <= _LONGEST}
+    usual = known.get("") or next((group for group, _ in Counter(short.values()).most_common(1)), "")
+    unusual = {pid: group for pid, group in short.items() if group != usual}
+    both = {**known, **unusual, **known}  # what was known first stands first, and is the truth
+    living = ((pid, group) for pid, group in both.items() if pid and _lives(pid))
+    return ({"": usual} if usual else {}) | _bounded(living)
+
+
+def _bounded(origins: Iterable[tuple[str, str]]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    room = _MOST_BYTES
+    for pid, group in origins:
+        room -= len(group.encode())
+        if room < 0 or len(found) == _MOST:
+            break
+        found[pid] = group
+    return found
+
+
+def _lives(pid: str) -> bool:
+    return processes.read(int(pid)) is not None

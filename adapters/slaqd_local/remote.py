@@ -59,9 +59,14 @@ class Remote:
         """See `Means.trouble`."""
         return self._local.trouble(pids)
 
+    def escapes(self, pids: Collection[int]) -> str | None:
+        """See `Means.escapes`."""
+        return self._local.escapes(pids)
+
     def hold(self, key: JobKey, pids: Collection[int], milli: int) -> None:
         """See `Means.hold`."""
-        own = self._own(pids)
+        held = self._local.look(key) is not None
+        own = self._own(self._local.outside(key, pids) if held else pids)
         first, rest = own[:MOST_PIDS], own[MOST_PIDS:]
         self._ask(Hold(self._means, int(key.id), key.start, self._uid, tuple(first), milli))
         self._gather(key, rest)

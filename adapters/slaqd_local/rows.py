@@ -6,6 +6,7 @@ from functools import cache
 from typing import NamedTuple
 
 from slaqd.adapter import Registration
+from slaqd.tag import MOST_UNITS
 from slaqd.types import Job, Lever, Resources, Sizes, State
 from slaqd_local import demand
 from slaqd_local.config import POOL
@@ -16,7 +17,8 @@ class Facts(NamedTuple):
     """What was seen of one job.
 
     ``uses`` is what it used of late, in cores; ``spares`` says the same of a job that
-    leaves some of its quota unused, else it is None.
+    leaves some of its quota unused, else it is None. ``escapes`` says what stays outside
+    its quota: it may shrink, or that would freeze it at its largest, and not grow.
     """
 
     state: State
@@ -25,6 +27,7 @@ class Facts(NamedTuple):
     cpu_seconds: float | None = None
     uses: float = 0.0
     spares: float | None = None
+    escapes: str | None = None
     gap: str | None = None
 
 
@@ -39,9 +42,9 @@ def lever(registration: Registration) -> tuple[Lever, str | None]:
 
 
 def sizes(registration: Registration, all_units: int) -> Sizes:
-    """Bound a job by its tag, else by the whole machine."""
-    least = max(1, registration.tag.min or 1)
-    return Sizes(min=least, max=max(least, registration.tag.max or all_units))
+    """Bound a job by its tag, else by the whole machine; numbers that no tag may say are cut."""
+    least = min(MOST_UNITS, max(1, registration.tag.min or 1))
+    return Sizes(min=least, max=max(least, min(MOST_UNITS, registration.tag.max or all_units)))
 
 
 def target(seen: Seen | None, unit_milli: int) -> int | None:
@@ -84,7 +87,7 @@ def row(registration: Registration, facts: Facts, unit_milli: int, all_units: in
         target=held_to,
         wants=None if ended or held_to is None else wants,
         cpu_seconds=facts.cpu_seconds,
-        cannot_grow=why,
+        cannot_grow=why or facts.escapes,
         cannot_shrink=why,
         gap=facts.gap,
     )

@@ -79,9 +79,9 @@ def test_the_group_of_a_job_that_was_noted_as_ended_is_still_removed(world: Loca
 
 @pytest.mark.parametrize("ends", [True, False])
 def test_the_jobs_together_weigh_less_when_one_is_gone(world: LocalWorld, *, ends: bool) -> None:
-    stays, goes = world.start(), world.start()
+    stays, goes = world.start(most=10), world.start(most=10)
     for key in (stays, goes):
-        world.adopt(world.adapter(), key, 2)
+        world.adopt(world.adapter(), key, 10)  # a core each, of two at least
     shares = group(world, stays).parent / "cpu.shares"
     assert shares.read_text(encoding="ascii") == "2048\n"
     if ends:

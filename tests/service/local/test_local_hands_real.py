@@ -23,7 +23,9 @@ from hands_world import (
     NAME,
     SETGID_SETUID,
     SLAQD,
+    Forked,
     World,
+    become,
     check,
     close,
     hands,
@@ -163,6 +165,84 @@ def _is_refused(world: World, request: Any) -> bool:
     except PermissionError as error:
         return f"of uid {ALICE}, not of {BOB}" in str(error)
     raise AssertionError(request)
+
+
+def mark(side: Any, directory: Path, uid: int) -> None:
+    del side
+    os.setxattr(directory, "user.slaqd.owner", str(uid).encode())
+
+
+def test_only_the_agent_marks_whose_a_jobs_group_is(world: World) -> None:
+    pid = world.start(ALICE)
+    key = world.job(pid)
+    assert world.do(adopt(key, 2)) == [Accepted()]
+    group = tree().mount.point / where(pid).lstrip("/")
+    assert os.getxattr(group, "user.slaqd.owner") == str(ALICE).encode()
+    with pytest.raises(PermissionError):
+        world.slaqd.ask(mark, group, SLAQD)
+    tried = Forked(lambda: _try_to_mark(group))
+    assert os.waitstatus_to_exitcode(os.waitpid(tried.pid, 0)[1]) == 0
+    assert os.getxattr(group, "user.slaqd.owner") == str(ALICE).encode()
+
+
+def _try_to_mark(group: Path) -> None:
+    become(ALICE)
+    with pytest.raises(PermissionError):
+        mark(None, group, BOB)
+
+
+def test_what_a_job_runs_as_another_user_freezes_no_quota(world: World) -> None:
+    pid, other = world.start(ALICE), world.start(BOB)
+    key, came_from = world.job(pid), where(pid)
+    assert world.do(adopt(key, 5)) == [Accepted()]
+    group = tree().mount.point / where(pid).lstrip("/")
+    (group / "cgroup.procs").write_text(str(other))  # as a set-uid program is born there
+    assert world.do(resize(key, 2)) == [Accepted()]
+    assert (world.milli(key), world.target(key)) == (200, 2)
+    assert world.do(restore(key)) == [Accepted()]
+    assert (where(pid), world.milli(key)) == (came_from, -1)
+
+
+@pytest.fixture
+def limited() -> Iterator[Path]:
+    """Give a group with a quota of its own."""
+    group = tree().mount.point / f"{NAME}-limited"
+    group.mkdir()
+    (group / ("cpu.max" if MEANS == "cgroup2" else "cpu.cfs_quota_us")).write_text("50000")
+    yield group
+    for pid in (group / "cgroup.procs").read_text().split():
+        (group.parent / "cgroup.procs").write_text(pid)
+    group.rmdir()
+
+
+def test_a_job_with_a_process_under_a_limit_of_its_own_still_shrinks(world: World, limited: Path) -> None:
+    pid = world.start(ALICE)
+    key = world.job(pid)
+    assert world.do(adopt(key, 5)) == [Accepted()]
+    outside, late = world.start(ALICE, group=pid), world.start(ALICE, group=pid)
+    (limited / "cgroup.procs").write_text(str(outside))
+    assert world.do(resize(key, 2)) == [Accepted()]
+    assert world.milli(key) == 200
+    assert (where(late), where(outside)) == (where(pid), f"/{limited.name}")
+    (job,) = world.slaqd.ask(snapshot).jobs
+    assert (job.target, job.gap, job.cannot_shrink) == (2, None, None)
+    assert job.cannot_grow.startswith(f"process {outside} stays outside its quota: it has a ")
+
+
+def test_jobs_together_weigh_the_cores_that_they_were_granted(world: World) -> None:
+    weight, usual = ("cpu.weight", 100) if MEANS == "cgroup2" else ("cpu.shares", 1024)
+    keys = [world.job(world.start(ALICE)) for _ in range(4)]
+    home = tree().mount.point / NAME
+
+    def cores() -> float:
+        return int((home / weight).read_text()) / usual
+
+    assert world.do(*[adopt(key, 1) for key in keys]) == [Accepted()] * 4
+    assert cores() == 1
+    assert world.do(*[resize(key, 10) for key in keys[:2]]) == [Accepted()] * 2
+    assert cores() == pytest.approx(min(2.2, os.cpu_count() or 1), abs=0.01)
+    assert world.do(restore(keys[0])) == [Accepted()]
+    assert cores() == pytest.approx(min(1.2, os.cpu_count() or 1), abs=0.01)
 
 
 def test_nothing_is_sent_to_a_group_that_the_job_never_came_from(world: World) -> None:

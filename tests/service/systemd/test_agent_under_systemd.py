@@ -145,9 +145,19 @@ def test_an_agent_that_goes_on_hanging_is_ended_by_its_watchdog(holding: Lab, jo
     assert (holding.pid(), quota(holding, job)) == (slaqd, before)
 
 
+def test_an_upgrade_by_the_documented_steps_ends_no_job_and_keeps_the_configuration(
+    holding: Lab, job: str
+) -> None:
+    before, config, slaqd = quota(holding, job), holding.do("cat", CONFIG), holding.pid()
+    holding.follow("Upgrade")
+    assert wait_for(holding.runs, "another slaqd", holding.said) != slaqd
+    wait_for(lambda: quota(holding, job) == before, "the same quota", holding.said)
+    assert (alive(holding, job), holding.do("cat", CONFIG)) == (True, config)
+
+
 def test_an_agent_whose_configuration_is_wrong_is_not_started_for_ever(service: Lab) -> None:
     service.write(CONFIG, "[slaqd]\nepoch_s = 0.5\n[agent]\nuser = 'nosuch'\n")
-    service.do("systemctl", "restart", AGENT)
+    assert service.try_("systemctl", "restart", AGENT).returncode != 0
     wait_for(lambda: service.show("ActiveState", SOCKET) == "failed", "an end", lambda: service.said(AGENT))
     assert service.show("Result", SOCKET) == "trigger-limit-hit"
     assert service.show("ExecMainStatus", AGENT) == "78"
