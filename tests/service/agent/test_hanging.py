@@ -27,6 +27,16 @@ MANY = 40
 LARGEST_KIB = 128 * 1024
 
 
+@pytest.fixture
+def agent() -> Iterator[AgentProcess]:
+    """Start one for each test: who hung in the test before would have to rest in the next."""
+    made = AgentProcess()
+    try:
+        yield made.start()
+    finally:
+        made.clean()
+
+
 class Mount:
     """A FUSE file system over a directory of Alice's; it answers until it is stopped."""
 
@@ -250,21 +260,10 @@ def peaks(agent: AgentProcess, found: dict[str, int], stop: threading.Event) -> 
         time.sleep(0.02)
 
 
-@pytest.fixture
-def fresh() -> Iterator[AgentProcess]:
-    """Start one whose memory no other test has made larger."""
-    made = AgentProcess()
-    try:
-        yield made.start()
-    finally:
-        made.clean()
-
-
 def test_logs_without_bounds_leave_the_agent_within_its_memory_and_others_their_readings(
-    fresh: AgentProcess,
+    agent: AgentProcess, trees: Trees
 ) -> None:
     """A line of 10 GB, a hole of 10 GB, and a log that grows by a million lines a second."""
-    agent, trees = fresh, fresh.trees()
     long, fast = trees.file(trees.alice / "long", "x"), trees.file(trees.alice / "fast", "")
     with long.open("r+b") as file:
         file.truncate(10 * 2**30)

@@ -75,7 +75,9 @@ def job(holding: Lab) -> Iterator[str]:
 
 
 def begin(lab: Lab, config: str, *, keep: bool = False) -> Lab:
-    lab.do("systemctl", "stop", "slaqd", "slaqd-agent.service")
+    lab.do("systemctl", "stop", "slaqd")
+    # With its socket, or whoever asks meanwhile has it started in the middle of its stop.
+    lab.do("systemctl", "stop", "slaqd-agent.socket", "slaqd-agent.service")
     if not keep:
         lab.do("rm", "-rf", DROP_INS, AGENTS_DROP_INS, "/var/lib/slaqd")
         lab.try_("sh", "-c", FORGOTTEN)

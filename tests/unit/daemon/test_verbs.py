@@ -126,8 +126,6 @@ def test_a_command_that_cant_be_held_doesnt_wait(daemon: Daemon, lever: Lever) -
         (register(5, cwd="/" + "[" * 4096), "bad_request", "up to 4096 characters"),
         (register(5, cwd="/a\0b"), "bad_request", "no NUL"),
         (register(5, name="n" * 257), "bad_request", "up to 256 characters"),
-        (register(5, name="a\0b"), "bad_request", "no control characters"),
-        (register(5, name="a\nb"), "bad_request", "no control characters"),
         (register(5, tag=Tag(log="/" + "%x" * 511), name="[" * 256), "bad_request", "more than 4096"),
         (register(5, tag=Tag(done="x" * 1025)), "bad_request", "tag: done="),
         (register(5, tag=Tag(min=2**63)), "bad_request", "from 1 to 1000000"),
