@@ -68,7 +68,10 @@ class Accounts:
 
     def of(self, key: JobKey) -> Account:
         """Find a job's account, or open one."""
-        return self._jobs.setdefault(key, Account())
+        account = self._jobs.get(key)
+        if account is None:
+            account = self._jobs[key] = Account()
+        return account
 
     def keep(self, keys: set[JobKey]) -> None:
         """Close the accounts of all other jobs."""

@@ -38,16 +38,19 @@ class Room:
     A resource that a unit has and the pool does not count is not limited.
     """
 
-    __slots__ = ("_cost", "_left", "_names", "_share", "_unit", "_whole")
+    __slots__ = ("_cost", "_left", "_names", "_nothing", "_share", "_unit", "_whole")
 
     def __init__(self, whole: Resources) -> None:
         self._names = tuple(whole)
         self._left = [whole[name] for name in self._names]
         self._whole = [max(1, amount) for amount in self._left]
         self._unit: Resources | None = None
+        self._nothing = (0,) * len(self._names)
 
     def cost(self, unit: Resources) -> tuple[int, ...]:
-        """Write a unit in this pool's resources."""
+        """Write a unit, or an overhead, in this pool's resources."""
+        if not unit:  # most overheads: they must not push the unit out of what is remembered
+            return self._nothing
         self._look_at(unit)
         return self._cost
 
@@ -70,7 +73,7 @@ class Room:
 
     def most(self, cost: tuple[int, ...], beside: tuple[int, ...] | None = None) -> int | None:
         """Give how many units are still there once ``beside`` is taken; None if nothing limits them."""
-        first = beside or (0,) * len(cost)
+        first = beside or self._nothing
         rooms = zip(cost, first, self._left, strict=True)
         limits = [
             (left - extra) // need if need else -(left < extra)

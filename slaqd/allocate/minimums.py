@@ -36,12 +36,13 @@ def take_up(running: Sequence[Ask], jobs: Sequence[Job], room: Room) -> tuple[li
     owners = {one.index: jobs[one.index].owner.uid for one in running}
     users = set(owners.values())
     shares = {uid: whole.part(len(users)) for uid in users}
+    alone = len(users) == 1
     kept, left = [], []
     for one in sorted(running, key=lambda one: _order(one, jobs)):
         mine = shares[owners[one.index]]
-        fits = _fits(one, room) or _fits(one, mine)
-        alone = len(users) == 1 and (one.held >= one.min or _fits(one, whole))
-        if _is_new(one, jobs) and not (fits or alone):
+        if _is_new(one, jobs) and not (
+            (one.held >= one.min or _fits(one, whole)) if alone else (_fits(one, room) or _fits(one, mine))
+        ):
             left.append(one)
             continue
         for each in (room, mine):
@@ -93,7 +94,8 @@ def _why(one: Ask, whole: Room) -> str:
 def take(room: Room, unit: Resources, units: int, overhead: Resources) -> None:
     """Take units and an overhead out of a room."""
     room.take(room.cost(unit), units)
-    room.take(room.cost(overhead), 1)
+    if overhead:
+        room.take(room.cost(overhead), 1)
 
 
 def count(units: int) -> str:
