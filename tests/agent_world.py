@@ -8,8 +8,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -229,3 +229,13 @@ def leaks(agent: AgentProcess, curves: dict[str, Curve]) -> list[str]:
 
 def is_ok(curve: Curve, count: int = 4) -> bool:
     return curve.health is Health.OK and curve.count == count
+
+
+@contextmanager
+def running() -> Iterator[AgentProcess]:
+    """Run one agent; nothing of it is left."""
+    made = AgentProcess()
+    try:
+        yield made.start()
+    finally:
+        made.clean()

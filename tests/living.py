@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -220,6 +221,21 @@ class Slaqd:
                 for each in (*folder.glob("job-*"), folder):
                     each.rmdir()
         return not list(Path("/sys/fs/cgroup").glob(f"cpu*/{self.group}"))
+
+
+@contextmanager
+def straced(pid: int, told: Path, *words: str) -> Iterator[None]:
+    """Have strace look at a process with its threads and children; its own words go to ``told``."""
+    strace = shutil.which("strace")
+    assert strace is not None, "strace is missing: make packages"
+    with told.open("wb") as err:
+        tracer = subprocess.Popen([strace, "-f", "-p", str(pid), *words], stderr=err)
+    try:
+        wait_for(lambda: b"attached" in told.read_bytes() or None, lambda: told.read_text(encoding="utf-8"))
+        yield
+    finally:
+        tracer.send_signal(signal.SIGINT)
+        tracer.wait(PATIENCE_S)
 
 
 Make = Callable[..., Slaqd]

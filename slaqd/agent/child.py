@@ -68,7 +68,7 @@ def live(user: User, sock: socket.socket, life_s: float) -> None:
 
 def _bound(life_s: float) -> None:
     seconds = max(1, round(life_s) + 1)
-    begun = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
+    begun = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0]) * resource.getpagesize()
     for what, most in (
         (resource.RLIMIT_AS, begun + MEMORY),
         (resource.RLIMIT_CPU, seconds),

@@ -13,14 +13,12 @@ import ctypes
 import errno
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from glob import iglob
-from itertools import islice
 from pathlib import PurePosixPath
 
 from slaqd.errors import SourceRefused
-from slaqd.observe.reader import MOST_MATCHES, FileId, SourceMissing, show
+from slaqd.observe.reader import DirectReader, SourceMissing, show
 
 MOST = 64 * 1024
 """Bytes of the largest small file."""
@@ -30,11 +28,7 @@ _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x02, 0x04, 0x08
 _HOW = os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC
 _TRIES = 8
 
-_WORDS = {
-    errno.EACCES: "permission denied",
-    errno.EPERM: "permission denied",
-    errno.ENXIO: "is not a regular file",
-    errno.ENOTDIR: "not there: a part of its path is no directory",
+_OTHER_WORDS = {
     errno.ELOOP: "symbolic links are not followed: name the file itself",
     errno.EXDEV: "leads out of the job's directory: name it by its absolute path, without ..",
 }
@@ -48,7 +42,7 @@ class _OpenHow(ctypes.Structure):
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
-class OwnersReader:
+class OwnersReader(DirectReader):
     """Reads one user's files, as `slaqd.observe.Reader`: regular ones that are the user's own.
 
     Parameters
@@ -61,59 +55,41 @@ class OwnersReader:
 
     """
 
+    words: Mapping[int, str] = {**DirectReader.words, **_OTHER_WORDS}
+
     def __init__(self, uid: int, root: str) -> None:
         self._uid = uid
         self._root = root
 
-    def stat(self, path: str) -> FileId:
-        """See `slaqd.observe.Reader.stat`."""
-        descriptor = self._open(path)
-        try:
-            return _identify(descriptor, self._uid, path)
-        finally:
-            os.close(descriptor)
-
-    def read(self, path: str, offset: int, limit: int) -> bytes:
-        """See `slaqd.observe.Reader.read`."""
-        descriptor = self._open(path)
-        try:
-            _identify(descriptor, self._uid, path)
-            return os.pread(descriptor, limit, offset)
-        except OSError as error:
-            raise _refusal(path, error) from error
-        finally:
-            os.close(descriptor)
-
     def glob(self, pattern: str) -> Sequence[str]:
         """See `slaqd.observe.Reader.glob`. What it finds is opened like any other path."""
         try:
-            return list(islice(iglob(pattern), MOST_MATCHES))  # noqa: PTH207 - Path.glob takes no absolute pattern
+            return super().glob(pattern)
         except (ValueError, RecursionError) as error:  # the latter: of a thousand directories
             message = f"{show(pattern)}: not a possible file name"
             raise SourceRefused(message) from error
 
-    def _open(self, path: str) -> int:
-        try:
-            return open_below(self._root, path, os.O_RDONLY)
-        except OSError as error:
-            raise _refusal(path, error) from error
-        except ValueError as error:
-            message = f"{show(path)}: not a possible file name"
-            raise SourceRefused(message) from error
+    def open(self, path: str) -> int:
+        """See `DirectReader.open`; see `open_below`."""
+        return open_below(self._root, path, os.O_RDONLY)
+
+    def judge(self, status: os.stat_result) -> str | None:
+        """See `DirectReader.judge`: a name in the job's tree may be one of somebody else's file."""
+        if status.st_uid != self._uid:
+            return f"belongs to uid {status.st_uid}, not to the job's owner"
+        if status.st_nlink > 1:
+            return "has several names (hard links): copy it, or name a file that has one"
+        return None
 
 
 def get(uid: int, root: str, path: str) -> bytes | None:
     """Read a small file of a user's; None where there is none. OSError in words where it is refused."""
-    with _in_words(path):
-        try:
-            descriptor = open_below(root, path, os.O_RDONLY)
-        except FileNotFoundError:
-            return None
-        try:
-            _identify(descriptor, uid, path)
-            return os.pread(descriptor, MOST, 0)
-        finally:
-            os.close(descriptor)
+    try:
+        return OwnersReader(uid, root).read(path, 0, MOST)
+    except SourceMissing:
+        return None
+    except SourceRefused as error:
+        raise PermissionError(errno.EACCES, str(error)) from error
 
 
 def put(uid: int, root: str, path: str, text: bytes) -> None:
@@ -139,14 +115,14 @@ def put(uid: int, root: str, path: str, text: bytes) -> None:
 def _in_words(path: str) -> Iterator[None]:
     try:
         yield
-    except SourceRefused as error:
-        raise PermissionError(errno.EACCES, str(error)) from error
     except ValueError as error:
         raise OSError(errno.EINVAL, f"{show(path)}: not a possible file name") from error
     except OSError as error:
         number = error.errno or 0
         said = error.strerror if error.strerror != os.strerror(number) else None
-        raise OSError(number, f"{show(path)}: {said or _WORDS.get(number) or os.strerror(number)}") from error
+        raise OSError(
+            number, f"{show(path)}: {said or OwnersReader.words.get(number) or os.strerror(number)}"
+        ) from error
 
 
 def open_below(root: str, path: str, flags: int) -> int:
@@ -238,29 +214,3 @@ def _replace(directory: int, name: str, text: bytes) -> None:
     finally:
         os.close(descriptor)
     os.fsync(directory)
-
-
-def _identify(descriptor: int, uid: int, path: str) -> FileId:
-    """Judge what was opened: the path may name another file by now."""
-    status = os.fstat(descriptor)
-    why = None
-    if stat.S_ISDIR(status.st_mode):
-        why = "is a directory; log= must name a file"
-    elif not stat.S_ISREG(status.st_mode):
-        why = "is not a regular file"
-    elif status.st_uid != uid:
-        why = f"belongs to uid {status.st_uid}, not to the job's owner"
-    elif status.st_nlink > 1:
-        why = "has several names (hard links): copy it, or name a file that has one"
-    if why is not None:
-        message = f"{show(path)}: {why}"
-        raise SourceRefused(message)
-    return FileId(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-
-
-def _refusal(path: str, error: OSError) -> SourceRefused:
-    """Put a system error into words. A stale NFS handle means that the file was replaced."""
-    if error.errno in {errno.ENOENT, errno.ESTALE}:
-        return SourceMissing(f"{show(path)}: not there yet")
-    why = _WORDS.get(error.errno or 0) or os.strerror(error.errno or 0)
-    return SourceRefused(f"{show(path)}: {why}")

@@ -61,7 +61,7 @@ _FAULT = "a fault of slaqd's own in reading this log; its trace is in slaqd-agen
 _WRITTEN, _READ = frozenset({"target.json"}), frozenset({"ack.json"})
 """All small files that there are between slaqd and a job: a slaqd taken over gets no other file to see."""
 _TOO_SLOW = "this user's files answer too slowly, and others wait for them"
-_SMALL_S, _OWN_S = 2.0, 0.02
+_SMALL_S, _OWN_S = 2.0, 0.2
 """Seconds that a small file may take, and that its child takes of itself: to have many jobs is not slow."""
 _STEP_S = 0.05
 
@@ -316,6 +316,7 @@ class Session:
         for job, held in self._held.items():
             if job in seen:
                 continue
+            held.told = 0  # once it answers, its curve is told anew
             low = held.source.uid < self._least_uid
             yield Reading(job, refused=self._too_low(held.source.uid) if low else self._hangs(held, now))
 

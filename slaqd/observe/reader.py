@@ -10,7 +10,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from glob import iglob
 from itertools import islice
 from typing import NamedTuple, Protocol
@@ -59,31 +60,80 @@ class Reader(Protocol):
 
 
 class DirectReader:
-    """Reads with the rights of this process."""
+    """Reads with the rights of this process.
+
+    How a file is opened and what else is asked of it, other readers may say otherwise:
+    `open` and `judge` are theirs to replace, ``words`` theirs to add to.
+    """
+
+    words: Mapping[int, str] = {
+        errno.EACCES: "permission denied",
+        errno.EPERM: "permission denied",
+        errno.ENXIO: "is not a regular file",
+        errno.ENOTDIR: "not there: a part of its path is no directory",
+        errno.ELOOP: "symbolic links that lead in a circle",
+    }
 
     def stat(self, path: str) -> FileId:
         """See `Reader.stat`."""
-        descriptor = _open(path)
-        try:
-            return _identify(descriptor, path)
-        finally:
-            os.close(descriptor)
+        with self._opened(path) as descriptor:
+            return self._identify(descriptor, path)
 
     def read(self, path: str, offset: int, limit: int) -> bytes:
         """See `Reader.read`."""
-        descriptor = _open(path)
-        try:
-            _identify(descriptor, path)
+        with self._opened(path) as descriptor:
+            self._identify(descriptor, path)
             return os.pread(descriptor, limit, offset)
-        except OSError as error:
-            raise _refusal(path, error) from error
-        finally:
-            os.close(descriptor)
 
     def glob(self, pattern: str) -> Sequence[str]:
         """See `Reader.glob`."""
         # Not recursive: ** would walk whole trees in every cycle.
         return list(islice(iglob(pattern), MOST_MATCHES))  # noqa: PTH207 - Path.glob takes no absolute pattern
+
+    def open(self, path: str) -> int:
+        """Open without waiting for a pipe's writer and without becoming a terminal's owner."""
+        return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+
+    def judge(self, status: os.stat_result) -> str | None:
+        """Say why a regular file may not be read; None if it may."""
+        del status
+        return None
+
+    @contextmanager
+    def _opened(self, path: str) -> Iterator[int]:
+        try:
+            descriptor = self.open(path)
+            try:
+                yield descriptor
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise self._refusal(path, error) from error
+        except ValueError as error:
+            message = f"{show(path)}: not a possible file name"
+            raise SourceRefused(message) from error
+
+    def _identify(self, descriptor: int, path: str) -> FileId:
+        """Look at what was opened, not at the path, which may name another file by now."""
+        status = os.fstat(descriptor)
+        why = _no_log(status) or self.judge(status)
+        if why is not None:
+            message = f"{show(path)}: {why}"
+            raise SourceRefused(message)
+        return FileId(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+    def _refusal(self, path: str, error: OSError) -> SourceRefused:
+        """Put a system error into words. A stale NFS handle means that the file was replaced."""
+        number = error.errno or 0
+        if number in {errno.ENOENT, errno.ESTALE}:
+            return SourceMissing(f"{show(path)}: not there yet")
+        return SourceRefused(f"{show(path)}: {self.words.get(number) or os.strerror(number)}")
+
+
+def _no_log(status: os.stat_result) -> str | None:
+    if stat.S_ISDIR(status.st_mode):
+        return "is a directory; log= must name a file"
+    return None if stat.S_ISREG(status.st_mode) else "is not a regular file"
 
 
 def show(text: str, longest: int = 200) -> str:
@@ -91,43 +141,3 @@ def show(text: str, longest: int = 200) -> str:
     if len(text) > longest:
         text = text[: longest - 1] + "…"
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
-
-
-def _open(path: str) -> int:
-    """Open without waiting for a pipe's writer and without becoming a terminal's owner."""
-    try:
-        return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    except OSError as error:
-        raise _refusal(path, error) from error
-    except ValueError as error:
-        message = f"{show(path)}: not a possible file name"
-        raise SourceRefused(message) from error
-
-
-def _identify(descriptor: int, path: str) -> FileId:
-    """Look at what was opened, not at the path, which may name another file by now."""
-    status = os.fstat(descriptor)
-    if stat.S_ISDIR(status.st_mode):
-        message = f"{show(path)}: is a directory; log= must name a file"
-        raise SourceRefused(message)
-    if not stat.S_ISREG(status.st_mode):
-        message = f"{show(path)}: is not a regular file"
-        raise SourceRefused(message)
-    return FileId(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-
-
-_WORDS = {
-    errno.EACCES: "permission denied",
-    errno.EPERM: "permission denied",
-    errno.ENXIO: "is not a regular file",
-    errno.ENOTDIR: "not there: a part of its path is no directory",
-    errno.ELOOP: "symbolic links that lead in a circle",
-}
-
-
-def _refusal(path: str, error: OSError) -> SourceRefused:
-    """Put a system error into words. A stale NFS handle means that the file was replaced."""
-    if error.errno in {errno.ENOENT, errno.ESTALE}:
-        return SourceMissing(f"{show(path)}: not there yet")
-    why = _WORDS.get(error.errno or 0) or os.strerror(error.errno or 0)
-    return SourceRefused(f"{show(path)}: {why}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -14,13 +14,6 @@ from living import Slaqd, quota_of, wait_for
 pytestmark = [pytest.mark.fault, pytest.mark.service]
 
 NAME = "journal.sqlite"
-
-
-@pytest.fixture
-def slaqd(tmp_path: Path) -> Iterator[Slaqd]:
-    made = Slaqd(tmp_path, epoch_s=0.3)
-    yield made
-    made.clean()
 
 
 def settle(path: Path) -> bytes:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
-from living import PATIENCE_S, SLAQD, Slaqd, wait_for
+from living import PATIENCE_S, SLAQD, Slaqd, straced, wait_for
 
 pytestmark = [pytest.mark.fault, pytest.mark.service]
 
@@ -21,30 +19,14 @@ FAILURES = [
 ]
 
 
-@pytest.fixture
-def slaqd(tmp_path: Path) -> Iterator[Slaqd]:
-    made = Slaqd(tmp_path, epoch_s=0.3)
-    yield made
-    made.clean()
-
-
 @contextmanager
 def failing(slaqd: Slaqd, failure: str) -> Iterator[None]:
     """Let the kernel's answer to these calls of a running slaqd be an error."""
     assert slaqd.process is not None
-    strace = shutil.which("strace")
-    assert strace is not None, "strace is missing: make packages"
-    told = slaqd.folder / "strace.err"
     calls = failure.partition(":")[0]
-    words = [strace, "-f", "-p", str(slaqd.process.pid), "-e", f"trace={calls}", "-e", f"inject={failure}"]
-    with told.open("wb") as err:
-        tracer = subprocess.Popen([*words, "-o", "/dev/null"], stderr=err)
-    try:
-        wait_for(lambda: b"attached" in told.read_bytes() or None, lambda: told.read_text(encoding="utf-8"))
+    words = ("-e", f"trace={calls}", "-e", f"inject={failure}", "-o", "/dev/null")
+    with straced(slaqd.process.pid, slaqd.folder / "strace.err", *words):
         yield
-    finally:
-        tracer.send_signal(signal.SIGINT)
-        tracer.wait(PATIENCE_S)
 
 
 @pytest.mark.parametrize(("failure", "words"), FAILURES)

@@ -6,7 +6,6 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,13 +17,6 @@ from slaqd.act import Journal
 pytestmark = [pytest.mark.fault, pytest.mark.service]
 
 KILLS = 20
-
-
-@pytest.fixture
-def slaqd(tmp_path: Path) -> Iterator[Slaqd]:
-    made = Slaqd(tmp_path, epoch_s=0.3)
-    yield made
-    made.clean()
 
 
 def test_after_a_kill_no_job_is_lost_none_doubled_and_units_are_right_in_two_cycles(slaqd: Slaqd) -> None:

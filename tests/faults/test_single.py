@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from living import SLAQD, Slaqd, wait_for
@@ -12,13 +10,6 @@ from living import SLAQD, Slaqd, wait_for
 pytestmark = [pytest.mark.fault, pytest.mark.service]
 
 AT_ONCE = 20
-
-
-@pytest.fixture
-def slaqd(tmp_path: Path) -> Iterator[Slaqd]:
-    made = Slaqd(tmp_path, epoch_s=0.5)
-    yield made
-    made.clean()
 
 
 def rush(slaqd: Slaqd) -> None:

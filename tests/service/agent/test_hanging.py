@@ -28,13 +28,8 @@ LARGEST_KIB = 128 * 1024
 
 
 @pytest.fixture
-def agent() -> Iterator[AgentProcess]:
-    """Start one for each test: who hung in the test before would have to rest in the next."""
-    made = AgentProcess()
-    try:
-        yield made.start()
-    finally:
-        made.clean()
+def agent(fresh: AgentProcess) -> AgentProcess:
+    return fresh
 
 
 class Mount:

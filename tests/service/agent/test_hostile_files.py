@@ -15,14 +15,19 @@ pytestmark = pytest.mark.service
 STEERS = ("\x1b", "\r", "\n", "\u202e")
 
 
+@pytest.fixture
+def agent(fresh: AgentProcess) -> AgentProcess:
+    return fresh
+
+
 @pytest.fixture(scope="module")
-def readings(agent: AgentProcess) -> dict[str, Curve]:
+def readings(shared: AgentProcess) -> dict[str, Curve]:
     """Look at all of them together, until nothing more is read of any."""
-    asked = list(sources(agent.trees()).values())
-    seen = agent.settled(*asked)
+    asked = list(sources(shared.trees()).values())
+    seen = shared.settled(*asked)
 
     def look() -> bool:
-        seen.update(agent.settled(*asked))
+        seen.update(shared.settled(*asked))
         return not any("read so far" in curve.note for curve in seen.values())
 
     wait_for(
@@ -42,9 +47,9 @@ def test_a_hostile_file_comes_to_what_its_row_says(case: Case, readings: dict[st
     assert case.words in curve.note
 
 
-def test_nothing_of_somebody_elses_comes_back(agent: AgentProcess, readings: dict[str, Curve]) -> None:
+def test_nothing_of_somebody_elses_comes_back(shared: AgentProcess, readings: dict[str, Curve]) -> None:
     assert len(readings) == len(CASES)
-    assert leaks(agent, readings) == []
+    assert leaks(shared, readings) == []
 
 
 def test_nothing_that_steers_a_terminal_comes_back(readings: dict[str, Curve]) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from living import PATIENCE_S, Make, Slaqd, wait_for
+from living import Make, Slaqd, straced
 
 from slaqd.act import Journal
 
@@ -23,17 +21,9 @@ CHANGES = "write,writev,pwrite64,mkdir,mkdirat,rmdir,unlink,unlinkat,rename,rena
 def watched(slaqd: Slaqd, calls: Path) -> Iterator[None]:
     """Have the kernel's own list of all that a running slaqd changes written to ``calls``."""
     assert slaqd.process is not None
-    strace, told = shutil.which("strace"), slaqd.folder / "strace.err"
-    assert strace is not None, "strace is missing: make packages"
-    words = [strace, "-f", "-y", "-p", str(slaqd.process.pid), "-e", f"trace={CHANGES}", "-o", str(calls)]
-    with told.open("wb") as err:
-        tracer = subprocess.Popen(words, stderr=err)
-    try:
-        wait_for(lambda: b"attached" in told.read_bytes() or None, lambda: told.read_text(encoding="utf-8"))
+    words = ("-y", "-e", f"trace={CHANGES}", "-o", str(calls))
+    with straced(slaqd.process.pid, slaqd.folder / "strace.err", *words):
         yield
-    finally:
-        tracer.send_signal(signal.SIGINT)
-        tracer.wait(PATIENCE_S)
 
 
 def to_the_groups(calls: Path) -> list[str]:

@@ -10,6 +10,7 @@ import pytest
 from modelled import key, registration, snapshot
 
 from slaqd.act import Journal, execute, stale
+from slaqd.act.past import Ask
 from slaqd.errors import AdapterRefused, AdapterUnavailable, StateError
 from slaqd.testing import FakeAdapter, FakeConfig, ManualClock
 from slaqd.types import Accepted, Action, Adopt, Outcome, Refused, SetUnits, Unknown
@@ -130,3 +131,39 @@ def test_a_snapshot_older_than_two_cycles_or_of_no_time_is_called_so(
 ) -> None:
     seen = snapshot()
     assert stale(seen, seen.taken_at + age, cycle_s) == said
+
+
+def test_where_the_bar_gives_a_reason_nothing_is_asked_and_all_may_be_tried_again(journal: Journal) -> None:
+    clock = ManualClock()
+    adapter = FakeAdapter(FakeConfig(), clock, journal)
+    done = execute(adapter, journal, clock, acts(), {}, 2000.0, bar=lambda: "the file stop is there")
+    assert [each.outcome for each in done] == [Refused("the file stop is there", retry=True)] * 2
+    assert adapter.manager.held == {}
+    assert [(row.outcome, row.outcome_why) for row in journal.actions()] == [
+        ("Refused", "the file stop is there")
+    ] * 2
+
+
+def test_the_bar_is_looked_at_when_the_intents_are_on_disk(journal: Journal) -> None:
+    clock = ManualClock()
+    seen: list[int] = []
+
+    def bar() -> str:
+        seen.append(len(list(journal.actions())))
+        return ""
+
+    done = execute(FakeAdapter(FakeConfig(), clock, journal), journal, clock, acts(), {}, 2000.0, bar)
+    assert seen == [2]
+    assert [each.outcome for each in done] == [Accepted()] * 2
+
+
+def test_the_journal_holds_whose_the_job_is_what_it_had_and_when_the_answer_came(journal: Journal) -> None:
+    clock = ManualClock()
+    adapter = FakeAdapter(FakeConfig(), clock, journal)
+    execute(adapter, journal, clock, acts(), {key(1): 7}, 2000.0, uids={key(1): 1000, key(2): 2000})
+    asked = [one for one in journal.past(Ask()) if one.what == "Adopt"]
+    assert [(one.job, one.uid, one.before, one.units) for one in asked] == [
+        ("1", 1000, 7, 1),
+        ("2", 2000, None, 2),
+    ]
+    assert [(row.intended, row.answered) for row in journal.actions()] == [(clock.wall(), clock.wall())] * 2

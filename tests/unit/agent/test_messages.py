@@ -408,7 +408,7 @@ def test_who_takes_long_is_waited_for_in_one_look_of_four(monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     "end", [Gave(b"{}"), Failed(5, "i/o error"), OSError(5, "i/o error")], ids=["read", "failed", "raised"]
 )
-@pytest.mark.parametrize(("seconds", "answered"), [(1.9, 1), (0.49, 2), (0.1, 8), (0.02, 30)])
+@pytest.mark.parametrize(("seconds", "answered"), [(1.9, 1), (0.49, 2), (0.3, 7), (0.2, 30)])
 def test_slow_small_files_rest_too_and_say_so(
     monkeypatch: pytest.MonkeyPatch, end: Result | OSError, seconds: float, answered: int
 ) -> None:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import pytest
 from put_together import Daemon
 
 from slaqd.agent.protocol import Source
@@ -14,7 +13,6 @@ from slaqd.client import GONE_S
 from slaqd.daemon.eyes import OwnEyes
 from slaqd.daemon.loop import Loop
 from slaqd.errors import AgentUnavailable
-from slaqd.observe import Log
 from slaqd.types import Curve, Health, Tag
 
 
@@ -64,25 +62,6 @@ def test_logs_of_jobs_that_are_gone_are_forgotten(tmp_path: Path) -> None:
     eyes.look([source(path)], 1.0)
     assert eyes.look([], 2.0) == {}
     assert eyes._logs == {}
-
-
-def test_one_log_that_breaks_the_reader_leaves_the_others_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    good, bad = tmp_path / "good.jsonl", tmp_path / "bad.jsonl"
-    write(good, 3.0)
-    write(bad, 3.0)
-    poll = Log.poll
-
-    def breaks(self: Log, now: float) -> Curve:
-        if self._pattern == str(bad):
-            raise RuntimeError
-        return poll(self, now)
-
-    monkeypatch.setattr(Log, "poll", breaks)
-    curves = OwnEyes().look([source(bad, "b", key="loss"), source(good, "g", key="loss")], 1.0)
-    assert (curves["b"].health, curves["g"].health) == (Health.UNREADABLE, Health.OK)
-    assert "fault of slaqd's own" in curves["b"].note
 
 
 def test_the_agent_is_told_whose_log_it_is_and_where_the_jobs_tree_begins(tmp_path: Path) -> None:
