@@ -18,7 +18,7 @@ import structlog
 from slaqd.adapter import Hands, load_hands
 from slaqd.agent.forker import Forker
 from slaqd.agent.protocol import ClosedError, Request, receive, send
-from slaqd.agent.session import Memory, Session
+from slaqd.agent.session import Hangs, Session
 from slaqd.config import Config, adapter_config, place
 from slaqd.errors import AgentUnavailable, ConfigError
 from slaqd.notify import Notify
@@ -46,11 +46,11 @@ def serve(config: Config) -> None:
     hands: Hands | None = None
     if make is not None:
         hands = make(adapter_config(config, section.adapter, make.Config), config.agent.least_uid)
-    memory, notify = Memory(), Notify()
+    hangs, notify = Hangs(), Notify()
     with _listener(config) as listener:
         log.info("slaqd-agent serves", socket=str(listener.getsockname()), least_uid=config.agent.least_uid)
         notify.ready()
-        door = Door(allowed, lambda: Session(forker, config.agent.least_uid, hands, memory))
+        door = Door(allowed, lambda: Session(forker, config.agent.least_uid, hands, hangs))
         listener.settimeout(notify.often_s(FEED_S))
         while True:
             with suppress(TimeoutError):

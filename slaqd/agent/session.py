@@ -40,9 +40,9 @@ from slaqd.agent.turn import (
     SOURCE_S,
     Budget,
     Child,
-    Held,
-    Room,
+    Space,
     Task,
+    Trail,
     Turn,
     Users,
     parted,
@@ -68,7 +68,7 @@ _STEP_S = 0.05
 log = structlog.get_logger("slaqd")
 
 
-class Memory:
+class Hangs:
     """What hangs. It outlives connections, lest each new one hang in the same places again."""
 
     def __init__(self) -> None:
@@ -106,21 +106,21 @@ class Session:
         Nothing is done for users below it: root and the system's own.
     hands
         The adapter's own verbs; None where it has none.
-    memory
+    hangs
         What hangs; one of its own where none is given.
 
     """
 
     def __init__(
-        self, forker: Forker, least_uid: int, hands: Hands | None = None, memory: Memory | None = None
+        self, forker: Forker, least_uid: int, hands: Hands | None = None, hangs: Hangs | None = None
     ) -> None:
         self._forker = forker
         self._least_uid = max(least_uid, 1)
         self._hands = hands
-        self._held: dict[str, Held] = {}
+        self._trails: dict[str, Trail] = {}
         self._users = Users()
-        self._memory = memory or Memory()
-        self._quarantine = self._memory.quarantine
+        self._hangs = hangs or Hangs()
+        self._quarantine = self._hangs.quarantine
         self._looks = 0
 
     def answer(self, request: Request) -> Reply:
@@ -162,18 +162,18 @@ class Session:
         try:
             result = self._by_child(request)
         except TimeoutError as error:
-            self._memory.files.put([name], time.monotonic())
+            self._hangs.files.put([name], time.monotonic())
             raise TimeoutError(f"{show(request.path)}: {HANGS}") from error
         finally:  # also where it failed: others have waited all the same
             now = time.monotonic()
-            self._memory.slow_files.took(request.uid, max(now - began - _OWN_S, 0.0), now)
-        self._memory.files.release(name)
+            self._hangs.slow_files.took(request.uid, max(now - began - _OWN_S, 0.0), now)
+        self._hangs.files.release(name)
         return result
 
     def _let_rest(self, request: Put | Get, now: float) -> None:
         """Refuse what would make others wait again; `TimeoutError`."""
-        hung = self._memory.files.left(str(request.uid), now)
-        slow = self._memory.slow_files.left(request.uid, now)
+        hung = self._hangs.files.left(str(request.uid), now)
+        slow = self._hangs.slow_files.left(request.uid, now)
         if hung or slow:
             why, left = HANGS if hung else _TOO_SLOW, max(hung, slow, 1.0)
             raise TimeoutError(f"{show(request.path)}: {why}; tried again in {left:.0f} s")
@@ -202,63 +202,63 @@ class Session:
         self._looks += 1
         self._remember(request.sources)
         now = time.monotonic()
-        able = [held for held in self._held.values() if held.source.uid >= self._least_uid]
-        rests = [held for held in able if self._memory.slow.left(held.source.uid, now)]
+        able = [trail for trail in self._trails.values() if trail.source.uid >= self._least_uid]
+        rests = [trail for trail in able if self._hangs.slow.left(trail.source.uid, now)]
         free = self._free(able, now)
         tasks = self._tasks(free, request.now, now)
         self._run(tasks)
         for task in tasks:
             if task.ended > task.begun > 0:  # else it hangs still: its sources are left alone for that
-                self._memory.slow.took(task.uid, task.ended - task.begun, task.ended)
+                self._hangs.slow.took(task.uid, task.ended - task.begun, task.ended)
         readings = [reading for task in tasks for reading in self._read(task)]
         missed = sum(task.missed + len(task.left) for task in tasks)
         return Looked((*readings, *self._waiting([*free, *rests])), missed)
 
-    def _free(self, able: Sequence[Held], now: float) -> list[Held]:
+    def _free(self, able: Sequence[Trail], now: float) -> list[Trail]:
         """Pick the sources that are to be tried now."""
-        full = {uid for uid in {held.source.uid for held in able} if self._memory.is_full(uid)}
+        full = {uid for uid in {trail.source.uid for trail in able} if self._hangs.is_full(uid)}
         return [
-            held
-            for held in able
-            if not self._memory.slow.left(held.source.uid, now) and not self._left_alone(held, full, now)
+            trail
+            for trail in able
+            if not self._hangs.slow.left(trail.source.uid, now) and not self._left_alone(trail, full, now)
         ]
 
-    def _tasks(self, free: Sequence[Held], wall: float, now: float) -> list[Task]:
-        room, kept = Room(), self._kept()
+    def _tasks(self, free: Sequence[Trail], wall: float, now: float) -> list[Task]:
+        space, kept = Space(), self._kept()
         budget = Budget(MOST_OF_ALL - kept.total(), MOST_OF_ALL // max(len(kept), 1))
         return [
-            Task(uid, wall, self._looks, helds, now + LOOK_S, room, budget, kept[uid])
-            for uid, helds in parted(free).items()
+            Task(uid, wall, self._looks, trails, now + LOOK_S, space, budget, kept[uid])
+            for uid, trails in parted(free).items()
         ]
 
     def _remember(self, sources: Sequence[Source]) -> None:
-        before = self._held
-        self._held = {}
+        before = self._trails
+        self._trails = {}
         for source in sources:
-            held = before.get(source.job)
-            self._held[source.job] = held if held and held.source == source else Held(source)
-        self._quarantine.keep(set(self._held))
+            trail = before.get(source.job)
+            self._trails[source.job] = trail if trail and trail.source == source else Trail(source)
+        self._quarantine.keep(set(self._trails))
 
     def _kept(self) -> Counter[int]:
         """Count the bytes remembered of each user's logs. Too many: those of who has most are forgotten."""
         kept = Counter[int]()
-        for held in self._held.values():
-            kept[held.source.uid] += len(held.state)
+        for trail in self._trails.values():
+            kept[trail.source.uid] += len(trail.state)
         for uid, most in kept.most_common():
             if kept.total() <= MOST_OF_ALL or most <= MOST_OF_ALL // len(kept):
                 break
-            for held in self._held.values():
-                if held.source.uid == uid:
-                    held.state, held.seen = b"", None
+            for trail in self._trails.values():
+                if trail.source.uid == uid:
+                    trail.state, trail.seen = b"", None
             kept[uid] = 0
         return kept
 
-    def _left_alone(self, held: Held, full: set[int], now: float) -> bool:
+    def _left_alone(self, trail: Trail, full: set[int], now: float) -> bool:
         """Tell whether a source is not to be tried now; the users in ``full`` may hang nowhere else."""
-        job = held.source.job
+        job = trail.source.job
         if self._quarantine.left(job, now) > 0:
             return True
-        return held.source.uid in full and (self._quarantine.hangs(job) or not held.is_safe)
+        return trail.source.uid in full and (self._quarantine.hangs(job) or not trail.is_safe)
 
     def _run(self, tasks: Sequence[Task]) -> None:
         """Give every task its turn, and do without those that hang."""
@@ -278,8 +278,8 @@ class Session:
                 rest = turn.leave_behind(now)
                 if rest is not None:
                     running.discard(turn)
-                    self._memory.lose(turn)
-                    if now < until and not self._memory.is_full(rest.uid):
+                    self._hangs.lose(turn)
+                    if now < until and not self._hangs.is_full(rest.uid):
                         waiting.append(rest)
 
     def _start(self, task: Task, done: queue.SimpleQueue[Turn]) -> Turn:
@@ -293,33 +293,33 @@ class Session:
         if isinstance(fault, NotThatUserError | AgentUnavailable):
             raise AgentUnavailable(f"looking as uid {task.uid} failed: {fault}") from fault
         log.error("a turn failed", uid=task.uid, exc_info=fault)
-        for held in [*task.left, *(held for held, _ in task.grown)]:
-            held.told = 0
-            task.readings.append(Reading(held.source.job, refused=_FAULT))
+        for trail in [*task.left, *(trail for trail, _ in task.grown)]:
+            trail.told = 0
+            task.readings.append(Reading(trail.source.job, refused=_FAULT))
         task.left = []
 
     def _read(self, task: Task) -> Iterable[Reading]:
         now = time.monotonic()
-        for held in task.hung:
-            job = held.source.job
+        for trail in task.hung:
+            job = trail.source.job
             self._quarantine.put([job], now)
-            held.seen, held.told = None, 0  # once it answers, its curve is told anew
-            yield Reading(job, refused=self._hangs(held, now))
+            trail.seen, trail.told = None, 0  # once it answers, its curve is told anew
+            yield Reading(job, refused=self._why(trail, now))
         for reading in task.readings:
             if reading.points is not None:
                 self._quarantine.release(reading.job)
             yield reading
 
-    def _waiting(self, looked_at: Sequence[Held]) -> Iterable[Reading]:
+    def _waiting(self, looked_at: Sequence[Trail]) -> Iterable[Reading]:
         """Say of those that were not looked at why not."""
-        seen, now = {held.source.job for held in looked_at}, time.monotonic()
-        for job, held in self._held.items():
+        seen, now = {trail.source.job for trail in looked_at}, time.monotonic()
+        for job, trail in self._trails.items():
             if job in seen:
                 continue
-            held.told = 0  # once it answers, its curve is told anew
-            low = held.source.uid < self._least_uid
-            yield Reading(job, refused=self._too_low(held.source.uid) if low else self._hangs(held, now))
+            trail.told = 0  # once it answers, its curve is told anew
+            low = trail.source.uid < self._least_uid
+            yield Reading(job, refused=self._too_low(trail.source.uid) if low else self._why(trail, now))
 
-    def _hangs(self, held: Held, now: float) -> str:
-        left = self._quarantine.left(held.source.job, now)
-        return f"{show(held.source.path)}: {held.trouble or HANGS}; tried again in {max(left, 1.0):.0f} s"
+    def _why(self, trail: Trail, now: float) -> str:
+        left = self._quarantine.left(trail.source.job, now)
+        return f"{show(trail.source.path)}: {trail.trouble or HANGS}; tried again in {max(left, 1.0):.0f} s"

@@ -64,7 +64,7 @@ _USERS_S = 300.0
 
 
 @dataclass(eq=False)
-class Held:
+class Trail:
     """What is remembered of one source between two looks."""
 
     source: Source
@@ -100,7 +100,7 @@ class Held:
 
 
 @dataclass
-class Room:
+class Space:
     """Bytes that the answer to one look may still take. Turns may overdraw it a little."""
 
     left: int = MOST // 2
@@ -170,17 +170,17 @@ class Task:
     uid: int
     now: float
     number: int
-    left: list[Held]
+    left: list[Trail]
     deadline: float
-    room: Room = field(default_factory=Room)
+    space: Space = field(default_factory=Space)
     budget: Budget = field(default_factory=Budget)
     kept: int = 0
     """Bytes that are remembered of this user's logs."""
     begun: float = 0.0
     ended: float = 0.0
-    grown: list[tuple[Held, Signature | None]] = field(default_factory=list)
+    grown: list[tuple[Trail, Signature | None]] = field(default_factory=list)
     readings: list[Reading] = field(default_factory=list)
-    hung: list[Held] = field(default_factory=list)
+    hung: list[Trail] = field(default_factory=list)
     missed: int = 0
 
     def begin(self) -> None:
@@ -191,30 +191,30 @@ class Task:
 
     def is_over(self, rest_s: float = 0.0) -> bool:
         """Tell whether what is left has to be left for the next look; ``rest_s`` seconds are to be kept."""
-        return time.monotonic() > self.deadline - rest_s or self.room.left <= 0
+        return time.monotonic() > self.deadline - rest_s or self.space.left <= 0
 
-    def leave(self, hung: Held) -> None:
+    def leave(self, hung: Trail) -> None:
         """Do without a source, and without those where it hangs: each would hang in its turn."""
-        others = [*self.left, *(held for held, _ in self.grown)]
+        others = [*self.left, *(trail for trail, _ in self.grown)]
         same = beside(hung, others)
         self.hung += [hung, *same]
         gone = {hung, *same}
-        self.left = [held for held in self.left if held not in gone]
-        self.grown = [(held, seen) for held, seen in self.grown if held not in gone]
+        self.left = [trail for trail in self.left if trail not in gone]
+        self.grown = [(trail, seen) for trail, seen in self.grown if trail not in gone]
 
 
-def beside(hung: Held, others: Sequence[Held]) -> list[Held]:
+def beside(hung: Trail, others: Sequence[Trail]) -> list[Trail]:
     """Pick those on the file system of a source that hangs: by mounts' names, and as they were seen last."""
     try:
         points = mount_points(Path("/proc/self/mountinfo").read_text(errors="surrogateescape"))
     except OSError:
         points = []
-    paths = together(hung.source.path, [held.source.path for held in others], points)
+    paths = together(hung.source.path, [trail.source.path for trail in others], points)
     device = hung.device if hung.device != Path("/").stat().st_dev else 0
     return [
-        held
-        for held in others
-        if held is not hung and (held.source.path in paths or 0 < held.device == device)
+        trail
+        for trail in others
+        if trail is not hung and (trail.source.path in paths or 0 < trail.device == device)
     ]
 
 
@@ -226,7 +226,7 @@ class Turn(threading.Thread):
         self.task = task
         self.fault: BaseException | None = None
         self.abandoned = False
-        self._at: Held | None = None
+        self._at: Trail | None = None
         self._since = 0.0
         self._lock = threading.Lock()
         self._users, self._forker, self._done = users, forker, done
@@ -265,17 +265,17 @@ class Turn(threading.Thread):
             user = self._users.find(task.uid)
         except UnknownUserError as error:
             if self._end():
-                for held in task.left:
-                    self._refuse(held, str(error))
+                for trail in task.left:
+                    self._refuse(trail, str(error))
                 task.left = []
             return
         wear(user)
         if self._end() and self._look():
             self._read(user)
 
-    def _begin(self, held: Held) -> bool:
+    def _begin(self, trail: Trail) -> bool:
         with self._lock:
-            self._at, self._since = held, time.monotonic()
+            self._at, self._since = trail, time.monotonic()
             return not self.abandoned
 
     def _end(self) -> bool:
@@ -287,56 +287,56 @@ class Turn(threading.Thread):
         """Find out what may have grown; False where somebody else goes on meanwhile."""
         task = self.task
         while task.left and not task.is_over(READ_S):
-            held = task.left[0]
-            if not self._begin(held):
+            trail = task.left[0]
+            if not self._begin(trail):
                 return False
-            seen = signature(held.source, held.followed)
+            seen = signature(trail.source, trail.followed)
             with self._lock:
                 if self.abandoned:
                     return False
                 self._at = None
                 task.left.pop(0)
-                if held.may_differ(seen):
-                    task.grown.append((held, seen))
+                if trail.may_differ(seen):
+                    task.grown.append((trail, seen))
                 else:
-                    held.looked = task.number
+                    trail.looked = task.number
         return True
 
     def _read(self, user: User) -> None:
         task = self.task
         child: Child | None = None
         while task.grown and not task.is_over():
-            held, seen = task.grown.pop(0)
-            held.looked = task.number
+            trail, seen = task.grown.pop(0)
+            trail.looked = task.number
             try:
                 child = child or Child(self._forker, user, USER_S + SOURCE_S + _SPARE_S)
-                self._take(held, seen, child.ask(Read(held.source, held.state, task.now), SOURCE_S))
+                self._take(trail, seen, child.ask(Read(trail.source, trail.state, task.now), SOURCE_S))
             except TimeoutError:
-                child, held.trouble = None, HANGS
-                task.leave(held)
+                child, trail.trouble = None, HANGS
+                task.leave(trail)
             except (ClosedError, BlockingIOError) as error:
                 if child is not None:
                     child.close()
-                child, held.trouble = None, error.strerror or str(error)
-                task.hung.append(held)
+                child, trail.trouble = None, error.strerror or str(error)
+                task.hung.append(trail)
         task.missed += len(task.grown)
         if child is not None:
             child.close()
 
-    def _take(self, held: Held, seen: Signature | None, result: Result) -> None:
+    def _take(self, trail: Trail, seen: Signature | None, result: Result) -> None:
         if isinstance(result, Done):
-            self._give(held, result)
-            followed, held.followed = held.followed, result.points.path
-            held.seen = seen if followed == held.followed or not has_magic(held.source.path) else None
-            held.again, held.trouble, held.searched = result.again, "", time.monotonic()
-            self._remember(held, result.state)
+            self._give(trail, result)
+            followed, trail.followed = trail.followed, result.points.path
+            trail.seen = seen if followed == trail.followed or not has_magic(trail.source.path) else None
+            trail.again, trail.trouble, trail.searched = result.again, "", time.monotonic()
+            self._remember(trail, result.state)
         elif isinstance(result, Failed):
-            held.seen, held.state, held.again = seen, b"", False
-            self._refuse(held, result.text)
+            trail.seen, trail.state, trail.again = seen, b"", False
+            self._refuse(trail, result.text)
         else:
             raise ClosedError("an answer to another question")
 
-    def _give(self, held: Held, done: Done) -> None:
+    def _give(self, trail: Trail, done: Done) -> None:
         """Take what a child gave, if it makes sense: it has read what a user wrote."""
         if len(done.state) > MOST_STATE:
             raise ClosedError("the process that read it remembers too much")
@@ -345,33 +345,33 @@ class Turn(threading.Thread):
         except ValueError as error:
             raise ClosedError(str(error)) from error
         told = hash(done.points) or 1
-        if told != held.told:
-            held.told = told
-            self._tell(Reading(held.source.job, points=done.points), 3 * len(done.points.steps) + LONGEST)
+        if told != trail.told:
+            trail.told = told
+            self._tell(Reading(trail.source.job, points=done.points), 3 * len(done.points.steps) + LONGEST)
 
-    def _remember(self, held: Held, state: bytes) -> None:
+    def _remember(self, trail: Trail, state: bytes) -> None:
         """Keep what the next child has to know, if this user's logs together don't take too much."""
-        task, more = self.task, len(state) - len(held.state)
+        task, more = self.task, len(state) - len(trail.state)
         most = MOST_OF_ONE if len(state) > USUAL else 4 * MOST_OF_ONE
         if task.kept + more > most or not task.budget.allows(task.kept + more, more):
-            more, state = -len(held.state), b""
-            self._refuse(held, f"{show(held.source.path)}: {TOO_MUCH}")
+            more, state = -len(trail.state), b""
+            self._refuse(trail, f"{show(trail.source.path)}: {TOO_MUCH}")
         task.kept += more
         task.budget.left -= more
-        held.state = state
+        trail.state = state
 
-    def _refuse(self, held: Held, why: str) -> None:
-        held.told = 0
-        self._tell(Reading(held.source.job, refused=why), len(why))
+    def _refuse(self, trail: Trail, why: str) -> None:
+        trail.told = 0
+        self._tell(Reading(trail.source.job, refused=why), len(why))
 
     def _tell(self, reading: Reading, size: int) -> None:
         self.task.readings.append(reading)
-        self.task.room.left -= size
+        self.task.space.left -= size
 
 
-def parted(helds: Sequence[Held]) -> dict[int, list[Held]]:
+def parted(trails: Sequence[Trail]) -> dict[int, list[Trail]]:
     """Sort sources by whose they are; longest not looked at first, troubled ones last."""
-    found: dict[int, list[Held]] = {}
-    for held in sorted(helds, key=lambda each: (bool(each.trouble), each.looked)):
-        found.setdefault(held.source.uid, []).append(held)
+    found: dict[int, list[Trail]] = {}
+    for trail in sorted(trails, key=lambda each: (bool(each.trouble), each.looked)):
+        found.setdefault(trail.source.uid, []).append(trail)
     return found

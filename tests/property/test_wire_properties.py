@@ -26,7 +26,7 @@ NAMES = ["job", "pgid", "start", "status", "tag", "name", "cwd", "waits"]
 
 @pytest.fixture(scope="class")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    """Give one daemon to a test's examples and to no other test: any verb may have paused it or dropped its job."""
+    """Give one daemon to one test: any verb in another may have paused it or dropped its job."""
     made = Daemon(tmp_path_factory.mktemp("state"))
     made.start(1)
     made.cycle()

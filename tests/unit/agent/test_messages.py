@@ -52,7 +52,7 @@ from slaqd.agent.protocol import (
     unpack,
 )
 from slaqd.agent.session import Session
-from slaqd.agent.turn import Child, Held, Task, Turn, Users
+from slaqd.agent.turn import Child, Task, Trail, Turn, Users
 from slaqd.types import Curve, Health, Tag
 
 CURVE = Curve(
@@ -221,8 +221,8 @@ def results(draw: st.DrawFn) -> bytes:
 
 def turned(monkeypatch: pytest.MonkeyPatch, serve: Callable[[socket.socket], None]) -> Task:
     """Let a child that serves so read one source of a turn's; give the task after it."""
-    held = Held(SOURCE)
-    task = Task(20_001, 0.0, 1, [held], time.monotonic() + 60)
+    trail = Trail(SOURCE)
+    task = Task(20_001, 0.0, 1, [trail], time.monotonic() + 60)
     forker = FakeForker()
     forker.serve = serve
     monkeypatch.setattr(turns, "wear", lambda _: None)
@@ -240,11 +240,11 @@ def turned(monkeypatch: pytest.MonkeyPatch, serve: Callable[[socket.socket], Non
 def test_whatever_a_child_says_the_turn_ends_well(data: bytes) -> None:
     with pytest.MonkeyPatch.context() as patch:
         task = turned(patch, answering(data))
-    (held,) = [*task.hung, *(Held(SOURCE) for _ in task.readings)]
+    (trail,) = [*task.hung, *(Trail(SOURCE) for _ in task.readings)]
     for reading in task.readings:
         assert reading.job == SOURCE.job
         assert reading.refused.isprintable()
-    assert (held.trouble == "") == bool(task.readings)
+    assert (trail.trouble == "") == bool(task.readings)
 
 
 @pytest.mark.parametrize(
@@ -290,32 +290,32 @@ def test_an_answer_that_comes_byte_by_byte_is_waited_for_no_longer_than_any_othe
 
 
 def test_a_curve_that_did_not_change_is_told_once() -> None:
-    held = Held(SOURCE)
+    trail = Trail(SOURCE)
     done = Done(pack(CURVE), b"", again=False)
     forker, task = FakeForker(), Task(20_001, 0.0, 1, [], 0.0)
     turn = Turn(task, Users(), forker, queue.SimpleQueue())  # type: ignore[arg-type]
     for _ in range(3):
-        turn._take(held, None, done)
+        turn._take(trail, None, done)
     assert len(task.readings) == 1
-    turn._take(held, None, Failed(0, "no"))
-    turn._take(held, None, done)
+    turn._take(trail, None, Failed(0, "no"))
+    turn._take(trail, None, done)
     assert [reading.refused for reading in task.readings] == ["", "no", ""]
 
 
 def test_a_user_whose_logs_are_heavy_makes_the_agent_remember_no_more_than_a_share() -> None:
     """What is light is followed on; each heavy one says why it isn't."""
-    helds = [Held(msgspec.structs.replace(SOURCE, job=str(number))) for number in range(100)]
+    trails = [Trail(msgspec.structs.replace(SOURCE, job=str(number))) for number in range(100)]
     task = Task(20_001, 0.0, 1, [], 0.0)
     turn = Turn(task, Users(), FakeForker(), queue.SimpleQueue())  # type: ignore[arg-type]
     for _ in range(3):
-        for number, held in enumerate(helds):
+        for number, trail in enumerate(trails):
             heavy = bytes(turns.USUAL if number % 2 else MOST_STATE)
-            turn._take(held, None, Done(pack(CURVE), heavy, again=False))
+            turn._take(trail, None, Done(pack(CURVE), heavy, again=False))
     light = 50 * turns.USUAL
-    assert sum(len(held.state) for held in helds) == task.kept <= turns.MOST_OF_ONE + light
-    assert sum(len(held.state) == turns.USUAL for held in helds) == 50
+    assert sum(len(trail.state) for trail in trails) == task.kept <= turns.MOST_OF_ONE + light
+    assert sum(len(trail.state) == turns.USUAL for trail in trails) == 50
     told = {reading.job for reading in task.readings if turns.TOO_MUCH in reading.refused}
-    assert told == {held.source.job for held in helds if not held.state}
+    assert told == {trail.source.job for trail in trails if not trail.state}
     assert told
 
 
@@ -327,8 +327,8 @@ def test_many_users_with_heavy_logs_keep_nobody_from_a_fair_share_of_the_agents_
         task = Task(20_000 + uid, 0.0, 1, [], 0.0, budget=budget)
         turn = Turn(task, Users(), FakeForker(), queue.SimpleQueue())  # type: ignore[arg-type]
         for number in range(40):
-            held = Held(msgspec.structs.replace(SOURCE, job=str(number)))
-            turn._take(held, None, Done(pack(CURVE), heavy if uid < 19 else light, again=False))
+            trail = Trail(msgspec.structs.replace(SOURCE, job=str(number)))
+            turn._take(trail, None, Done(pack(CURVE), heavy if uid < 19 else light, again=False))
         kept.append(task.kept)
     assert sum(kept[:19]) <= turns.MOST_OF_ALL + 19 * turns.MOST_OF_ALL // 20
     assert kept[19] == 40 * turns.USUAL
@@ -338,11 +338,11 @@ def test_what_is_remembered_of_those_who_have_most_is_forgotten_where_it_is_too_
     session = Session(FakeForker(), 1)  # type: ignore[arg-type]
     for uid, number, size in ((20_001, 0, turns.MOST_OF_ALL), (20_002, 1, 1000), (20_003, 2, 2000)):
         source = msgspec.structs.replace(SOURCE, job=str(number), uid=uid)
-        session._held[source.job] = Held(source, Signature(), bytes(size))
+        session._trails[source.job] = Trail(source, Signature(), bytes(size))
     assert session._kept() == {20_001: 0, 20_002: 1000, 20_003: 2000}
-    first = session._held["0"]
+    first = session._trails["0"]
     assert (first.state, first.seen) == (b"", None)
-    assert session._held["1"].seen == Signature()
+    assert session._trails["1"].seen == Signature()
 
 
 @pytest.mark.parametrize("pattern", ["m.csv", "*.csv"])
@@ -359,12 +359,12 @@ def test_where_nothing_grew_nothing_is_forked(
     monkeypatch.setattr(Users, "find", lambda _, uid: User(uid, uid, ()))
     where = {"root": str(tmp_path), "path": f"{tmp_path}/{pattern}"}
     source = msgspec.structs.replace(SOURCE, uid=os.geteuid(), **where)
-    held = Held(source)
+    trail = Trail(source)
 
     def looks(times: int = 4) -> int:
         before = forker.forked
         for _ in range(times):
-            task = Task(source.uid, 0.0, 1, [held], clock[0] + 60)
+            task = Task(source.uid, 0.0, 1, [trail], clock[0] + 60)
             Turn(task, Users(), forker, queue.SimpleQueue()).run()  # type: ignore[arg-type]
         return forker.forked - before
 
@@ -454,7 +454,7 @@ def test_on_a_slow_file_system_what_was_found_is_read_and_the_rest_comes_first_n
         clock[0] += 1.0
         return Signature(ino=int(clock[0]))
 
-    helds = [Held(msgspec.structs.replace(SOURCE, job=str(number))) for number in range(7)]
+    trails = [Trail(msgspec.structs.replace(SOURCE, job=str(number))) for number in range(7)]
     forker = FakeForker()
     forker.serve = serve
     monkeypatch.setattr(turns, "wear", lambda _: None)
@@ -463,10 +463,10 @@ def test_on_a_slow_file_system_what_was_found_is_read_and_the_rest_comes_first_n
     monkeypatch.setattr(Users, "find", lambda _, uid: User(uid, uid, ()))
     read = []
     for number in (1, 2, 3):
-        task = Task(20_001, 0.0, number, turns.parted(helds)[20_001], clock[0] + 60)
+        task = Task(20_001, 0.0, number, turns.parted(trails)[20_001], clock[0] + 60)
         Turn(task, Users(), forker, queue.SimpleQueue()).run()  # type: ignore[arg-type]
-        read.append([held.source.job for held in helds if held.looked == number])
-        assert len(read[-1]) + len(task.left) + task.missed == len(helds)
+        read.append([trail.source.job for trail in trails if trail.looked == number])
+        assert len(read[-1]) + len(task.left) + task.missed == len(trails)
     forker.close()
     assert read == [["0", "1", "2"], ["3", "4", "5"], ["0", "1", "6"]]
 

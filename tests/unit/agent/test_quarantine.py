@@ -9,8 +9,8 @@ import pytest
 from slaqd.agent.forker import Forker
 from slaqd.agent.protocol import Source
 from slaqd.agent.quarantine import FIRST_S, LONGEST_S, Quarantine, Rests, mount_of, mount_points, together
-from slaqd.agent.session import MOST_LOST, MOST_LOST_OF_ONE, Memory
-from slaqd.agent.turn import Held, Task, Turn, Users, parted
+from slaqd.agent.session import MOST_LOST, MOST_LOST_OF_ONE, Hangs
+from slaqd.agent.turn import Task, Trail, Turn, Users, parted
 from slaqd.types import Tag
 
 MOUNTS = """\
@@ -75,43 +75,43 @@ def test_paths_on_no_mount_of_their_own_do_not_hang_together() -> None:
     assert together("/var/a", others, points) == set()
 
 
-def held(job: str, uid: int = 20_001, *, looked: int = 0, trouble: str = "") -> Held:
-    return Held(Source(job, uid, "/", f"/{job}", Tag()), looked=looked, trouble=trouble)
+def trail(job: str, uid: int = 20_001, *, looked: int = 0, trouble: str = "") -> Trail:
+    return Trail(Source(job, uid, "/", f"/{job}", Tag()), looked=looked, trouble=trouble)
 
 
 def test_sources_come_longest_not_looked_at_first_and_troubled_ones_last() -> None:
-    helds = [
-        held("a", looked=3),
-        held("b", looked=1, trouble="hangs"),
-        held("c", looked=2),
-        held("d", 20_002),
+    trails = [
+        trail("a", looked=3),
+        trail("b", looked=1, trouble="hangs"),
+        trail("c", looked=2),
+        trail("d", 20_002),
     ]
-    found = {uid: [each.source.job for each in mine] for uid, mine in parted(helds).items()}
+    found = {uid: [each.source.job for each in mine] for uid, mine in parted(trails).items()}
     assert found == {20_001: ["c", "a", "b"], 20_002: ["d"]}
 
 
 def test_an_answer_that_is_full_leaves_the_rest_for_the_next_look() -> None:
-    task = Task(20_001, 0.0, 1, [held("a")], float("inf"))
+    task = Task(20_001, 0.0, 1, [trail("a")], float("inf"))
     assert not task.is_over()
-    task.room.left = 0
+    task.space.left = 0
     assert task.is_over()
 
 
 def test_a_user_whose_looks_hang_gets_no_more_of_them_and_others_do() -> None:
-    memory, end, forker = Memory(), threading.Event(), object.__new__(Forker)
+    hangs, end, forker = Hangs(), threading.Event(), object.__new__(Forker)
     lost = []
     for number in range(MOST_LOST_OF_ONE):
-        turn = Turn(Task(20_001, 0.0, 1, [held(str(number))], 0.0), Users(), forker, done=None)  # type: ignore[arg-type]
+        turn = Turn(Task(20_001, 0.0, 1, [trail(str(number))], 0.0), Users(), forker, done=None)  # type: ignore[arg-type]
         turn.run = end.wait  # type: ignore[method-assign, assignment]
         turn.start()
         lost.append(turn)
-        memory.lose(turn)
-    assert [memory.is_full(uid) for uid in (20_001, 20_002)] == [True, False]
+        hangs.lose(turn)
+    assert [hangs.is_full(uid) for uid in (20_001, 20_002)] == [True, False]
     end.set()
     for turn in lost:
         turn.join()
-    assert not memory.is_full(20_001)
-    assert memory.lost() == []
+    assert not hangs.is_full(20_001)
+    assert hangs.lost() == []
     assert MOST_LOST >= MOST_LOST_OF_ONE
 
 
