@@ -34,7 +34,8 @@ _FILES = {
         "cpu.max.burst": "0",
         "cpu.weight": "100",
         "cpu.stat": "usage_usec 0\n",
-        "cgroup.controllers": "cpu",
+        "pids.max": "max",
+        "cgroup.controllers": "cpu pids",
         "cgroup.subtree_control": "",
     },
 }

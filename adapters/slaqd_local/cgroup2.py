@@ -14,6 +14,7 @@ from slaqd_local.processes import Table
 from slaqd_local.weights import Weights
 
 _LIMITS = ("cpu.max", "memory.max", "memory.high", "memory.swap.max", "io.max", "cpuset.cpus")
+_CONTROLLERS = ("cpu", "pids")
 _MAIN = "main"
 _WEIGHT = 100
 _LEAST_WEIGHT = 1
@@ -99,6 +100,8 @@ class Cgroup2:
         directory = self._directory(key)
         if not (directory / "cpu.max").exists():
             self._make(directory)
+        if not _limits(directory / "cpu.max"):
+            self._bound(directory, pids)
         quota = quota_us(milli, self._period_us)
         # The quota is what is read back as done, so all else comes before it.
         self._weights.set(directory, milli)
@@ -167,6 +170,17 @@ class Cgroup2:
         _enable(home)
         groups.make(directory)
 
+    def _bound(self, directory: Path, pids: Collection[int]) -> None:
+        """Let a job have no more processes than where it came from: systemd bounds each user (TasksMax)."""
+        if not (directory / "pids.max").exists():
+            return
+        tree = self._need()
+        groups_of = set(groups.origins(tree, pids).values())
+        above = {each / "pids.max" for group in groups_of for each in tree.chain(group)}
+        limits = [int(words[0]) for words in map(_words, above) if words and words[0] != "max"]
+        if limits:
+            groups.write(directory / "pids.max", str(min(limits)))
+
     def _step_down(self) -> None:
         leaf = self._leaf()
         pids = groups.members(leaf.parent)
@@ -203,8 +217,10 @@ def _set_quota(directory: Path, quota: str, burst: int) -> None:
 
 
 def _enable(directory: Path) -> None:
-    if "cpu" not in _words(directory / "cgroup.subtree_control"):
-        groups.write(directory / "cgroup.subtree_control", "+cpu")
+    there, given = _words(directory / "cgroup.controllers"), _words(directory / "cgroup.subtree_control")
+    missing = [f"+{each}" for each in _CONTROLLERS if each in there and each not in given]
+    if missing:
+        groups.write(directory / "cgroup.subtree_control", " ".join(missing))
 
 
 def _words(path: Path) -> list[str]:

@@ -13,5 +13,5 @@ HERE = Path(__file__).parent
 @pytest.fixture(scope="session")
 def printed() -> dict[str, list[str]]:
     """Give what each script printed in the guest, by the script's name."""
-    names = ["probe.py", "scenario.py"]
-    return dict(zip(names, Guest().run_all([HERE / name for name in names], timeout=300), strict=True))
+    names = ["probe.py", "scenario.py", "several.py"]
+    return dict(zip(names, Guest().run_all([HERE / name for name in names], timeout=400), strict=True))

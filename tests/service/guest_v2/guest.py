@@ -22,13 +22,14 @@ from pathlib import Path
 
 REPO = Path(__file__).parents[3]
 RECIPE = REPO / "tools" / "guest.sh"
-WHEELS = ("msgspec", "structlog")
+SHARED = Path(__file__).with_name("guest_bench.py")
+WHEELS = ("click", "msgspec", "structlog")
 SBIN = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"  # where users lack mke2fs on their PATH
 ENTRY = """\
 #!/bin/sh
 cd /mnt/repo
 export PYTHONPATH=/mnt/repo:/mnt/repo/adapters:/mnt/repo/wheels PYTHONDONTWRITEBYTECODE=1
-for script in scripts/*.py; do
+for script in scripts/[0-9]*.py; do
   python3 -u "$script"
   echo "exit $?"
 done
@@ -100,13 +101,15 @@ def _boot(image: Path, work: Path, timeout: float) -> bool:
 
 def _make_drive(work: Path, scripts: Sequence[Path], wheels: Path) -> None:
     tree, skip = work / "tree", shutil.ignore_patterns("__pycache__")
-    for part in ("slaqd", "adapters/slaqd_local"):
+    for part in ("slaqd", "adapters/slaqd_local", "systemd"):
         shutil.copytree(REPO / part, tree / part, ignore=skip)
     shutil.copytree(wheels, tree / "wheels")
+    (tree / "wheels").chmod(0o755)  # for the guest's users; here it is a private folder
     known = distribution("slaqd")  # its version and its entry points, for importlib.metadata
     about = f"slaqd-{known.version}.dist-info"
     shutil.copytree(str(known.locate_file(about)), tree / about)
     (tree / "scripts").mkdir()
+    shutil.copy(SHARED, tree / "scripts" / SHARED.name)
     for number, script in enumerate(scripts):
         shutil.copy(script, tree / "scripts" / f"{number:02}-{script.name}")
     entry = tree / "guest-run"

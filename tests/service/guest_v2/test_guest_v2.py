@@ -10,7 +10,7 @@ import pytest
 pytestmark = [pytest.mark.service, pytest.mark.timeout(900)]  # the first one may have to make the guest
 
 
-@pytest.mark.parametrize("script", ["probe.py", "scenario.py"])
+@pytest.mark.parametrize("script", ["probe.py", "scenario.py", "several.py"])
 def test_every_check_made_in_the_guest_is_ok(printed: Mapping[str, Sequence[str]], script: str) -> None:
     lines = printed[script]
     checks = [json.loads(line) for line in lines if line.startswith("{")]

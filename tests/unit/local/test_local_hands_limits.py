@@ -88,6 +88,35 @@ def test_each_limit_that_moving_would_undo_keeps_a_process_where_it_is(
     assert why == (f"it has a limit of its own, {kernel.mounts['']}/alices/{name}" if limits else None)
 
 
+def test_a_job_may_have_no_more_processes_than_where_it_came_from(tmp_path: Path) -> None:
+    kernel = Kernel(tmp_path, 2)
+    root = kernel.mounts[""]
+    for group, most in (("alices", "512"), ("alices/session", "1024"), ("bobs", "8")):
+        (root / group / "pids.max").write_text(f"{most}\n")
+    with kernel.stands():
+        hold(kernel, ALICES)
+        assert (root / "slaqd/job-101-7/pids.max").read_text() == "512"
+        (root / "alices/pids.max").write_text("8\n")
+        hold(kernel, ALICES, milli=200)
+        hands().do(Lift(**named(kernel)))
+        hold(kernel, ALICES)
+    assert (root / "slaqd/job-101-7/pids.max").read_text() == "512", "as when it came"
+
+
+@pytest.mark.parametrize("controllers", ["cpu", "cpu pids"])
+def test_where_nothing_counts_processes_a_job_is_held_all_the_same(tmp_path: Path, controllers: str) -> None:
+    kernel = Kernel(tmp_path, 2)
+    root = kernel.mounts[""]
+    (root / "cgroup.controllers").write_text(controllers)
+    (root / "alices/pids.max").unlink()
+    with kernel.stands():
+        hold(kernel, ALICES)
+    assert (root / "cgroup.subtree_control").read_text() == " ".join(
+        f"+{each}" for each in controllers.split()
+    )
+    assert (root / "slaqd/job-101-7/pids.max").read_text() == "max"
+
+
 def test_a_process_whose_group_can_not_be_read_stays_and_is_named(
     kernel: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
