@@ -20,7 +20,8 @@ from typing import Any, TextIO, cast
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-LONGEST = 200
+from slaqd.text import LONGEST, show
+
 LONGEST_EVENT = 400
 LONGEST_COMPLAINT = 2000
 TRACE_LINES = (20, 40)
@@ -81,33 +82,17 @@ def is_journal(stream: TextIO, environ: Mapping[str, str]) -> bool:
     return environ.get("JOURNAL_STREAM") == f"{seen.st_dev}:{seen.st_ino}"
 
 
-def complaint(text: str, environ: Mapping[str, str] = os.environ) -> str:
-    """Put what ends the daemon before it has a log into one printable line, an error to journald."""
+def complaint(text: str, environ: Mapping[str, str] = os.environ, name: str = "slaqd") -> str:
+    """Put what ends a program of ours before it has a log into one printable line, an error to journald."""
     prefix = f"<{_PRIORITY['error']}>" if is_journal(sys.stderr, environ) else ""
-    return f"{prefix}slaqd: {cut(text, LONGEST_COMPLAINT)}"
-
-
-def cut(text: str, longest: int = LONGEST) -> str:
-    """Escape what is not printable, and end with an ellipsis what is longer than ``longest``.
-
-    Not printable are control characters, line ends of every kind, the marks that turn
-    the direction of writing (U+202E and its kin), and bytes that are no UTF-8
-    (`str.isprintable`). The result never has more than ``longest`` characters.
-    """
-    head = text[: longest + 1]
-    shown = head if head.isprintable() else "".join(map(_printable, head))
-    return shown if len(shown) <= longest else shown[: longest - 1] + "…"
-
-
-def _printable(char: str) -> str:
-    return char if char.isprintable() else ascii(char)[1:-1]
+    return f"{prefix}{name}: {show(text, LONGEST_COMPLAINT)}"
 
 
 def harmless(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:
     """Cut and escape every value; numbers and what is not there stay as they are."""
     for key, value in event.items():
         if key != "exception" and not _is_plain(value):
-            event[key] = cut(_text(value), LONGEST_EVENT if key == "event" else LONGEST)
+            event[key] = show(_text(value), LONGEST_EVENT if key == "event" else LONGEST)
     return event
 
 
@@ -138,7 +123,7 @@ def trace(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:
         first, last = TRACE_LINES
         if len(lines) > first + last:
             lines = [*lines[:first], "…", *lines[-last:]]
-        event["exception"] = "\n".join(f"| {cut(line)}" for line in lines)
+        event["exception"] = "\n".join(f"| {show(line)}" for line in lines)
     return event
 
 
@@ -178,9 +163,9 @@ class Patience:
         """Pass an event on, or raise `structlog.DropEvent`."""
         if name in {"debug", "info"}:
             return event
-        said = cut(_text(event.get("event", "")))
+        said = show(_text(event.get("event", "")))
         with self._lock:
-            left_out = self._judge(said, cut(_text(event.get("job", ""))), self._monotonic())
+            left_out = self._judge(said, show(_text(event.get("job", ""))), self._monotonic())
         if left_out:
             event["left_out"] = left_out
         return event

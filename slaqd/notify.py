@@ -8,6 +8,8 @@ import time
 from collections.abc import MutableMapping
 from contextlib import suppress
 
+from slaqd.text import show
+
 _LONGEST = 300
 _PATIENCE_S = 1.0
 
@@ -52,7 +54,7 @@ class Notify:
 
     def cycle(self, sentence: str) -> None:
         """Say what a finished cycle came to, and feed the watchdog. Right also where it did nothing."""
-        self._send("WATCHDOG=1", f"STATUS={_one_line(sentence)}")
+        self._send("WATCHDOG=1", f"STATUS={show(sentence, _LONGEST)}")
 
     def reloading(self) -> None:
         """Say that the configuration is read anew; `ready` ends it."""
@@ -73,9 +75,3 @@ class Notify:
         ):
             sock.settimeout(_PATIENCE_S)
             sock.sendto("\n".join(lines).encode("utf-8", "backslashreplace"), self._address)
-
-
-def _one_line(text: str) -> str:
-    """Keep users' words from becoming lines of their own, which would be assignments."""
-    shown = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
-    return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "…"

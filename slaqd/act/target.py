@@ -21,7 +21,7 @@ import msgspec
 
 from slaqd import tag as tags
 from slaqd.errors import TagError
-from slaqd.observe.reader import show
+from slaqd.text import show
 from slaqd.types import Job, Sizes, State, Struct
 
 PATIENCE_S = 120.0

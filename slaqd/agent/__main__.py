@@ -16,6 +16,7 @@ from slaqd.agent.service import serve
 from slaqd.config import Config, load_config
 from slaqd.errors import SlaqdError
 
+NAME = "slaqd-agent"
 EX_CONFIG = 78
 
 
@@ -30,11 +31,12 @@ def main(path: Path | None, where: str | None) -> None:
         logs.configure()
         faulthandler.enable()
         if os.geteuid() != 0:
-            click.echo("slaqd-agent has to be started as root: it becomes other users", err=True)
+            why = "has to be started as root: it becomes other users"
+            click.echo(logs.complaint(why, name=NAME), err=True)
             sys.exit(os.EX_NOPERM)
         serve(config)
     except SlaqdError as error:
-        click.echo(logs.complaint(str(error)), err=True)
+        click.echo(logs.complaint(str(error), name=NAME), err=True)
         sys.exit(EX_CONFIG)
 
 

@@ -30,7 +30,7 @@ from slaqd.agent.protocol import (
     send,
 )
 from slaqd.observe import Log
-from slaqd.observe.reader import show
+from slaqd.text import show
 from slaqd.types import Health
 
 MOST_STATE = 512 * 1024

@@ -18,7 +18,8 @@ from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
 
 from slaqd.errors import SourceRefused
-from slaqd.observe.reader import DirectReader, SourceMissing, show
+from slaqd.observe.reader import DirectReader, SourceMissing
+from slaqd.text import show
 
 MOST = 64 * 1024
 """Bytes of the largest small file."""

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from slaqd.observe.reader import show
+from slaqd.text import show
 from slaqd.types import Curve, Health, Struct, Tag
 
 T = TypeVar("T")

@@ -48,7 +48,7 @@ from slaqd.agent.turn import (
     parted,
 )
 from slaqd.errors import AgentUnavailable
-from slaqd.observe.reader import show
+from slaqd.text import show
 
 LOOK_S = 5.0
 """Seconds that one look may take; what was not reached comes first in the next."""

@@ -38,7 +38,7 @@ from slaqd.agent.protocol import (
     unpack,
 )
 from slaqd.agent.quarantine import mount_points, together
-from slaqd.observe.reader import show
+from slaqd.text import show
 
 SOURCE_S = 1.0
 """Seconds that one look at one source, or the reading of it, may take."""

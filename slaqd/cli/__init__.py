@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Any
 
 import click
@@ -30,6 +32,7 @@ COMMANDS = {
     "demo": "slaqd.cli.demo",
 }
 EXIT_ERROR, EXIT_NOT_FOUND, EXIT_UNREACHABLE, EXIT_NOT_PERMITTED = 1, 3, 4, 5
+_UNHEARD = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
 class _Lazy(click.Group):
@@ -63,6 +66,7 @@ def slaqctl() -> None:
 
 def main(args: Sequence[str] | None = None, **extra: Any) -> None:  # noqa: ANN401 - click's own
     """Run slaqctl, and turn our errors into one line and an exit status."""
+    _speak_anyhow()
     try:
         slaqctl.main(args=list(args) if args is not None else None, prog_name="slaqctl", **extra)
     except SlaqdError as error:
@@ -70,9 +74,30 @@ def main(args: Sequence[str] | None = None, **extra: Any) -> None:  # noqa: ANN4
 
         click.echo(f"slaqctl: {text(str(error))}", err=True)
         sys.exit(exit_status(error))
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        if not _is_unheard(error):
+            raise
+        if not isinstance(error, BrokenPipeError):
+            click.echo(f"slaqctl: what it has to say can't be written: {error.strerror}", err=True)
         sys.exit(EXIT_ERROR)
+
+
+def _speak_anyhow() -> None:
+    """Say to nobody what goes to a closed stream, and escape what a stream's encoding lacks."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+        elif isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _is_unheard(error: OSError) -> bool:
+    """Tell whether stdout takes nothing any more, and leave it: Python would try once more at its end."""
+    if error.filename is not None or error.errno not in _UNHEARD:
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return True
 
 
 def exit_status(error: SlaqdError) -> int:

@@ -203,7 +203,12 @@ class Loop:
     def _publish(self, sentence: str, started: float) -> None:
         """Show the cycle to those who look on from other threads."""
         with suppress(StateError):  # blamed already: what was last known of the brakes stays
-            self._tally.brakes(enforcing=self.enforcing, paused=self.paused, halted=bool(self.halted))
+            self._tally.brakes(
+                enforcing=self.enforcing,
+                paused=self.paused,
+                halted=bool(self.halted),
+                journal_whole=not self._parts.journal.unconfirmed,
+            )
         clock, good = self._parts.clock, not self.config_error
         counts = self._tally.end(clock.monotonic() - started, clock.wall(), config_good=good)
         self.view = msgspec.structs.replace(self.view, sentence=sentence, cycles=self._cycles, counts=counts)

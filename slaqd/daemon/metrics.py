@@ -118,6 +118,11 @@ def _of_the_state(counts: Counts) -> Iterator[Metric]:
         int(counts.journal_writable),
     )
     yield GaugeMetricFamily(
+        "slaqd_journal_whole",
+        "0 while a journal that was damaged waits for an admin's word, and slaqd changes nothing.",
+        int(counts.journal_whole),
+    )
+    yield GaugeMetricFamily(
         "slaqd_enforcing", "Whether slaqd may act: mode enforce, and no brake pulled.", int(counts.enforcing)
     )
     yield GaugeMetricFamily("slaqd_paused", "Whether everything is paused.", int(counts.paused))
@@ -145,7 +150,7 @@ def _of_the_jobs(view: View) -> Iterator[Metric]:
     units = GaugeMetricFamily(
         "slaqd_units", "Units that jobs are held to, that the plan gives, that there are.", labels=["kind"]
     )
-    units.add_metric(["held"], sum(job.units or 0 for job in jobs))
+    units.add_metric(["target"], sum(job.units or 0 for job in jobs))
     planned = view.plan.allocations if view.plan else ()
     units.add_metric(["planned"], sum(allocation.units for allocation in planned))
     units.add_metric(["room"], sum(view.room.values()))

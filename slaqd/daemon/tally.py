@@ -33,7 +33,8 @@ class Counts(Struct, frozen=True):
 
     ``buckets`` holds one number per bucket (not summed up). ``last_success`` is wall
     time, 0 before the first cycle that ended well. ``actions`` is by kind and outcome.
-    ``config_good`` is False while a newer configuration was refused.
+    ``journal_whole`` is False while a journal that was damaged waits for an admin's word,
+    ``config_good`` while a newer configuration was refused.
     """
 
     cycles: Mapping[Result, int] = msgspec.field(default_factory=lambda: dict.fromkeys(Result, 0))
@@ -45,6 +46,7 @@ class Counts(Struct, frozen=True):
     )
     manager_up: bool = True
     journal_writable: bool = True
+    journal_whole: bool = True
     enforcing: bool = False
     paused: bool = False
     halted: bool = False
@@ -62,6 +64,7 @@ class Tally:
         self._actions = dict(Counts().actions)
         self._failures: set[Result] = set()
         self._brakes = (False, False, False)
+        self._journal_whole = True
 
     def begin(self) -> None:
         """Forget what went wrong in the cycle before."""
@@ -77,9 +80,10 @@ class Tally:
         kind, said = (str(thing.__struct_config__.tag) for thing in (action, outcome))
         self._actions[kind, said] += 1
 
-    def brakes(self, *, enforcing: bool, paused: bool, halted: bool) -> None:
+    def brakes(self, *, enforcing: bool, paused: bool, halted: bool, journal_whole: bool) -> None:
         """Note whether slaqd may act."""
         self._brakes = (enforcing, paused, halted)
+        self._journal_whole = journal_whole
 
     def end(self, seconds: float, now: float, *, config_good: bool) -> Counts:
         """Count the cycle, which took ``seconds`` and ends at wall time ``now``; give all counts."""
@@ -98,6 +102,7 @@ class Tally:
             actions=dict(self._actions),
             manager_up=Result.MANAGER not in self._failures,
             journal_writable=Result.JOURNAL not in self._failures,
+            journal_whole=self._journal_whole,
             enforcing=enforcing,
             paused=paused,
             halted=halted,

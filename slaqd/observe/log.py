@@ -13,9 +13,10 @@ from slaqd.observe.detect import Columns, ranking
 from slaqd.observe.formats import FORMATS, BadLine, Format, Row, is_known, number, recognise
 from slaqd.observe.formats.table import could_be_header
 from slaqd.observe.newest import Newest
-from slaqd.observe.reader import DirectReader, Reader, SourceMissing, show
+from slaqd.observe.reader import DirectReader, Reader, SourceMissing
 from slaqd.observe.tail import Lines, Tail
 from slaqd.observe.when import Stamps
+from slaqd.text import show
 from slaqd.types import Better, Curve, Health, Tag
 
 PATIENCE = 3

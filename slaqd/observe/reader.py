@@ -17,6 +17,7 @@ from itertools import islice
 from typing import NamedTuple, Protocol
 
 from slaqd.errors import SourceRefused
+from slaqd.text import show
 
 MOST_MATCHES = 1000
 """Files that one glob may match."""
@@ -134,10 +135,3 @@ def _no_log(status: os.stat_result) -> str | None:
     if stat.S_ISDIR(status.st_mode):
         return "is a directory; log= must name a file"
     return None if stat.S_ISREG(status.st_mode) else "is not a regular file"
-
-
-def show(text: str, longest: int = 200) -> str:
-    """Make foreign text fit for a terminal and a log line: control characters escaped, cut short."""
-    if len(text) > longest:
-        text = text[: longest - 1] + "…"
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)

@@ -130,6 +130,7 @@ def test_there_is_an_alert_for_each_way_to_stand_still() -> None:
         "cycles_total",
         "manager_up",
         "journal_writable",
+        "journal_whole",
         "paused",
     ):
         assert f"slaqd_{name}" in asked

@@ -19,6 +19,7 @@ from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
 from slaqd import logs
+from slaqd.text import show
 
 HOSTILE = {
     "escape": "\x1b[2J\x1b]0;owned\x07",
@@ -45,6 +46,7 @@ SAYS = """
 import logging, sys, threading
 import structlog
 from slaqd import logs
+from slaqd.text import show
 logs.configure()
 log = structlog.get_logger("slaqd")
 {body}
@@ -100,17 +102,6 @@ def test_no_error_text_gets_out_of_its_trace(written: tuple[Any, Lines], text: s
     assert all(line.startswith("| ") for line in said[1:])
     assert any("ValueError" in line for line in said)
     assert not [line for line in said[1:] if FORBIDDEN.search(line)]
-
-
-def test_a_value_is_cut_at_two_hundred_characters_escapes_and_all() -> None:
-    assert logs.cut("x" * 200) == "x" * 200
-    assert logs.cut("x" * 201) == "x" * 199 + "…"
-    assert len(logs.cut("\x1b" * 150)) == 200
-    assert logs.cut("\x1b") == "\\x1b"
-
-
-def test_emoji_and_other_scripts_stay_readable() -> None:
-    assert logs.cut("снег \N{SNAKE} 雪") == "снег \N{SNAKE} 雪"
 
 
 def test_numbers_stay_numbers_and_everything_else_becomes_text() -> None:
@@ -312,5 +303,5 @@ def test_one_event_costs_little_where_a_name_has_a_million_characters() -> None:
         def __getitem__(self, key: Any) -> Text:
             return Text(str.__getitem__(self, key))
 
-    assert len(logs.cut(Text("x" * 1_000_000))) == logs.LONGEST
+    assert len(show(Text("x" * 1_000_000))) == logs.LONGEST
     assert calls == [logs.LONGEST + 1]

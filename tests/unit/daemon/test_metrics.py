@@ -115,6 +115,16 @@ def test_a_fault_of_ones_own_is_nobody_elses(make: Make, monkeypatch: pytest.Mon
     assert (seen.now("slaqd_manager_up"), seen.now("slaqd_journal_writable")) == (1, 1)
 
 
+def test_a_journal_that_was_damaged_shows_until_an_admin_confirms(make: Make) -> None:
+    seen = make()
+    seen.daemon.journal.keep_fact("unconfirmed", "two rows are lost")
+    seen.daemon.cycle()
+    assert (seen.now("slaqd_journal_whole"), seen.now("slaqd_journal_writable")) == (0, 1)
+    seen.daemon.journal.keep_fact("unconfirmed", "")
+    seen.daemon.cycle()
+    assert seen.now("slaqd_journal_whole") == 1
+
+
 def test_actions_are_counted_by_kind_and_outcome(make: Make) -> None:
     seen = make()
     one = seen.daemon.start(1)
@@ -139,7 +149,7 @@ def test_jobs_logs_and_units_are_what_the_view_shows(make: Make) -> None:
     assert seen.now("slaqd_jobs", state="waiting") == 1
     assert seen.now("slaqd_logs", health="missing") == 2
     assert seen.now("slaqd_logs", health="ok") == 0
-    assert [seen.now("slaqd_units", kind=kind) for kind in ("held", "planned", "room")] == [8, 8, 10]
+    assert [seen.now("slaqd_units", kind=kind) for kind in ("target", "planned", "room")] == [8, 8, 10]
 
 
 @pytest.mark.parametrize(

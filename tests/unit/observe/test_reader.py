@@ -11,7 +11,6 @@ import pytest
 
 from slaqd.errors import SourceRefused
 from slaqd.observe import DirectReader, SourceMissing
-from slaqd.observe.reader import show
 
 READER = DirectReader()
 
@@ -102,8 +101,3 @@ def test_a_failing_read_is_refused_and_leaves_nothing_open(
     with pytest.raises(SourceMissing):
         READER.read(str(log), 0, 1)
     assert len(os.listdir("/proc/self/fd")) == opened  # noqa: PTH208 - as above
-
-
-def test_text_for_people_has_no_control_characters() -> None:
-    assert show("a\x1b[31m\n\u202eb") == r"a\x1b[31m\n\u202eb"
-    assert len(show("x" * 1000)) == 200
