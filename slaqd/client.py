@@ -16,7 +16,7 @@ from slaqd.types import Struct
 
 T = TypeVar("T")
 
-TIMEOUT_S = 2.0
+TIMEOUT_S = 1.5  # with the start of Python its user waits less than two seconds
 GONE_S = 10.0
 
 _KNOCK_S = 0.1

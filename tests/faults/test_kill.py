@@ -123,7 +123,7 @@ def test_a_daemon_that_is_stopped_is_said_to_be_with_status_4(slaqd: Slaqd) -> N
     done = slaqd.ctl("jobs")
     assert done.returncode == 4
     assert f"does not answer within {clients.TIMEOUT_S:g} s" in done.stderr
-    assert clients.TIMEOUT_S == 2.0
+    assert clients.TIMEOUT_S < 2
     restore = slaqd.ctl("restore", "--all")
     assert restore.returncode == 4
     assert slaqd.run("job", "/bin/sh", "-c", "exit 8").wait(PATIENCE_S) == 8

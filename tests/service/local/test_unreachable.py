@@ -40,7 +40,7 @@ WITHOUT: Mapping[str, Said] = {
 SILENT: Mapping[str, Said] = {
     "run": (9, "running unmanaged: "),
     "history": (0, "started"),
-    "doctor": (1, MUTE),
+    "doctor": (4, MUTE),
 }
 """The journal can be read beside a slaqd that doesn't answer; what it holds is not taken from it."""
 
@@ -52,9 +52,9 @@ def slaqd(make: Make) -> Slaqd:
     return made
 
 
-def test_every_command_that_talks_to_a_slaqd_is_called_here_and_waits_two_seconds_at_most() -> None:
+def test_every_command_that_talks_to_a_slaqd_is_called_here_and_waits_less_than_two_seconds() -> None:
     assert talking() == set(WORDS)
-    assert clients.TIMEOUT_S == 2.0
+    assert clients.TIMEOUT_S < 2
 
 
 def test_a_slaqd_that_never_ran(slaqd: Slaqd) -> None:
@@ -103,7 +103,7 @@ def test_a_slaqd_so_full_that_no_connection_is_taken(slaqd: Slaqd) -> None:
 def test_a_slaqd_that_is_older_than_slaqctl(slaqd: Slaqd) -> None:
     said = "slaqd speaks version 1, this slaqctl 2"
     slaqd.start()
-    check_all(call_all(slaqd, before=NEWER), (4, said), {**SILENT, "doctor": (1, said)})
+    check_all(call_all(slaqd, before=NEWER), (4, said), {**SILENT, "doctor": (4, said)})
 
 
 def test_a_slaqd_that_is_newer_than_slaqctl(slaqd: Slaqd) -> None:
@@ -113,7 +113,7 @@ def test_a_slaqd_that_is_newer_than_slaqctl(slaqd: Slaqd) -> None:
         words = [sys.executable, "-c", program, "--config", str(slaqd.config)]
         slaqd.process = subprocess.Popen(words, stderr=log, env=slaqd.env)
     wait_for(lambda: "cycle=1" in slaqd.said(), slaqd.said)
-    check_all(call_all(slaqd), (4, said), {**SILENT, "doctor": (1, said)})
+    check_all(call_all(slaqd), (4, said), {**SILENT, "doctor": (4, said)})
 
 
 def as_stranger(words: Sequence[str]) -> Said:
@@ -158,7 +158,7 @@ def test_a_slaqd_of_another_user(not_ours: Slaqd) -> None:
     others: dict[str, Said] = {
         "run": (9, "running unmanaged: "),
         "adopt": (5, "belongs to somebody else"),
-        "doctor": (1, "do: ask as root, or as the user that slaqd runs as"),
+        "doctor": (5, "do: ask as root, or as the user that slaqd runs as"),
     }
     usual = f"slaqctl: {not_ours.socket}: permission denied: this slaqd serves another user"
     check_all(seen, (5, usual), others)

@@ -35,7 +35,7 @@ def start(
     words = ("--name", name or user, "--max", str(UNITS), "--log", log, "--", python, f"/srv/{user}.py")
 
     def is_known() -> bool:
-        # Where slaqd doesn't answer in slaqctl's two seconds the job runs all the same, without it.
+        # Where slaqd doesn't answer in slaqctl's time the job runs all the same, without it.
         if not lab.runs(unit) or "running unmanaged" in said_in(lab, unit):
             end(lab, user)
             lab.do(

@@ -128,7 +128,7 @@ def test_a_daemon_that_doesnt_answer_ends_with_4(call: Call, tmp_path: Path) -> 
         mute.listen()
         status, _out, err = call("jobs")
     assert status == 4
-    assert "does not answer within 2 s" in err
+    assert "does not answer within 1.5 s" in err
 
 
 def test_what_belongs_to_somebody_else_ends_with_5(call: Call, tmp_path: Path) -> None:

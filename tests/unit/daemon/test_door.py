@@ -68,7 +68,7 @@ def asked(path: Path) -> str:
 def test_a_thousand_clients_half_of_them_silent_leave_an_answer_within_slaqctls_time(
     serving: Serving, stack: ExitStack
 ) -> None:
-    assert clients.TIMEOUT_S == 2.0
+    assert clients.TIMEOUT_S < 2
     path = serving()
     for number in range(1000):
         sock = connected(path, stack)
