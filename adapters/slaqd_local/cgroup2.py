@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Collection
 from pathlib import Path
 
@@ -162,13 +163,28 @@ class Cgroup2:
         home = directory.parent
         groups.make(home)
         if (home.parent / "cgroup.type").exists():
-            # A group below the root that divides its CPU among groups may hold no process
-            # itself, or they become "domain invalid". Those in ours move down first, as
-            # systemd advises to whom it delegates (systemd.resource-control(5), Delegate=).
-            self._step_down()
-        _enable(home.parent)
+            self._divide(home.parent)
+        else:
+            _enable(home.parent)
         _enable(home)
         groups.make(directory)
+
+    def _divide(self, directory: Path) -> None:
+        """Divide the CPU of a group below the root among groups.
+
+        It may hold no process itself then: those in ours move down first, as systemd
+        advises to whom it delegates (systemd.resource-control(5), Delegate=). Where one
+        is forked meanwhile the kernel says EBUSY: look again.
+        """
+        for last in (False,) * groups.ROUNDS + (True,):
+            self._step_down()
+            try:
+                _enable(directory)
+            except OSError as error:
+                if error.errno != errno.EBUSY or last:
+                    raise
+            else:
+                return
 
     def _bound(self, directory: Path, pids: Collection[int]) -> None:
         """Let a job have no more processes than where it came from: systemd bounds each user (TasksMax)."""

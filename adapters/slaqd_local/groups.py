@@ -10,7 +10,8 @@ from pathlib import Path
 
 from slaqd_local.hierarchy import Hierarchy
 
-_ROUNDS = 20
+ROUNDS = 20
+"""Looks at a group into which may be forked meanwhile."""
 
 Move = Callable[[Iterable[int], Path, Hierarchy], None]
 """Moves processes into a group of a hierarchy. `move` moves whatever the kernel lets it."""
@@ -164,7 +165,7 @@ def plain(group: str) -> str:
 
 def empty(directory: Path, hierarchy: Hierarchy, came_from: Mapping[str, str], move: Move = move) -> None:
     """Send all processes of a group back, and remove it. New ones may be forked meanwhile: look again."""
-    for _ in range(_ROUNDS):
+    for _ in range(ROUNDS):
         pids = members(directory)
         if not pids:
             break
