@@ -189,7 +189,14 @@ class Adapter(Protocol):
         ...
 
     def close(self, *, restore: bool) -> None:
-        """Let go. With ``restore``, first give every job back what it had."""
+        """Let go. With ``restore``, first give every job back what it had.
+
+        Raises
+        ------
+        AdapterUnavailable
+            It has let go, but a job may be held still.
+
+        """
         ...
 
 

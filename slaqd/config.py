@@ -6,17 +6,19 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 from slaqd.errors import ConfigError
+from slaqd.sockets import LONGEST
 from slaqd.types import Mode, Struct
 
 S = TypeVar("S", bound=msgspec.Struct)
 
-Seconds = Annotated[float, msgspec.Meta(gt=0.0, le=86_400.0)]
+Seconds = Annotated[float, msgspec.Meta(ge=0.05, le=86_400.0)]
 
 
 class SlaqdSection(Struct, frozen=True):
@@ -194,10 +196,47 @@ def _settled(config: Config, places: Places) -> Config:
         state_dir=_absolute(config, "state_dir", places.state_dir),
         socket=_absolute(config, "socket", places.socket),
     )
-    return msgspec.structs.replace(config, slaqd=section)
+    settled = msgspec.structs.replace(config, slaqd=section)
+    check_sockets(settled)
+    return settled
+
+
+def check_sockets(config: Config) -> None:
+    """Look whether each socket can be made where it is said to be, and all of them together.
+
+    Raises
+    ------
+    ConfigError
+        One can't, or two are one. The text names the file, the line and the key.
+
+    """
+    named = {("slaqd", "socket"): config.slaqd.socket, ("agent", "socket"): config.agent.socket}
+    if config.metrics.listen.startswith("unix:"):
+        named["metrics", "listen"] = config.metrics.listen.removeprefix("unix:")
+    seen: dict[str, tuple[str, ...]] = {}
+    for keys, text in named.items():
+        if not text:
+            continue
+        if why := _no_socket(text):
+            raise ConfigError(f"{place(config, *keys)}: {text!r} {why}")
+        other = seen.setdefault(os.path.realpath(text), keys)
+        if other != keys:
+            raise ConfigError(f"{place(config, *keys)}: is the same as {'.'.join(other)}; choose another")
+
+
+def _no_socket(text: str) -> str:
+    if "\0" in text or not Path(text).is_absolute():
+        return "is not an absolute path"
+    if len(os.fsencode(text)) > LONGEST:
+        return f"is too long: the path of a socket has at most {LONGEST} bytes (unix(7))"
+    with suppress(OSError):  # who serves there may be able to look
+        return "is a directory; name a socket in it" if Path(text).is_dir() else ""
+    return ""
 
 
 def _absolute(config: Config, key: str, default: Path) -> str:
+    if "\0" in getattr(config.slaqd, key):
+        raise ConfigError(f"{place(config, 'slaqd', key)}: has a NUL in it: no path has")
     try:
         return str(Path(getattr(config.slaqd, key) or default).expanduser().absolute())
     except RuntimeError as error:  # ~name of a user who isn't there

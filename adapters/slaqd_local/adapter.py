@@ -137,11 +137,19 @@ class LocalAdapter:
 
         Where they came from stays written down, and a new slaqd adopts them again.
         Jobs that keepers hold run free either way.
+
+        Raises
+        ------
+        AdapterUnavailable
+            Some may be held still: the agent doesn't answer, or the kernel refused.
+
         """
         with self._one_at_a_time:
-            if restore:
-                self._lift_all()
+            left = self._lift_all() if restore else 0
             self._holder.close()
+        if left:
+            msg = f"jobs that could not be let go: {left}"
+            raise AdapterUnavailable(msg)
 
     def _one(self, action: Action, view: View | None, boot: str, deadline: float) -> Outcome:
         if self._clock.monotonic() > deadline:
@@ -226,19 +234,22 @@ class LocalAdapter:
         except OSError:
             return False  # this job's trouble shows in its own row, as units that don't hold
 
-    def _lift_all(self) -> None:
+    def _lift_all(self) -> int:
         # No later look makes up for it: who wasn't heard once is tried once more after all others.
         left = self._registrations()
         for _ in range(_LIFTINGS):
             unheard = Unheard()
             left = [job for job in left if not unheard.heard(job.owner.uid, partial(self._lift, job))]
             if unheard.gone:
-                return
+                break
+        return len(left)
 
     def _lift(self, job: Registration) -> bool:
         # One job's trouble must not leave the others under quota.
-        with suppress(OSError):
+        try:
             self._holder.lift(job.key, job.owner.uid, Notes(self._store, job.key).hold)
+        except OSError:
+            return False
         return True
 
     def _clear(self, view: View) -> bool:

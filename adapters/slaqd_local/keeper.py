@@ -164,8 +164,12 @@ class Job:
 
     def pending_stop(self) -> signal.Signals | None:
         """Tell by which signal somebody else asked it to stop while it was stopped already."""
-        pending = sum(_pending(each.pid) for each in self.alive[:1])
-        return next((each for each in _STOPS if pending & 1 << (each - 1)), None)
+        first = next((each.pid for each in self.alive), 0)
+        # Read before the signals: until the job is stopped, a pending SIGSTOP may be the keeper's own.
+        seen = processes.read(first)
+        others = _STOPS if seen is not None and seen.stopped else _STOPS[:-1]
+        pending = _pending(first)
+        return next((each for each in others if pending & 1 << (each - 1)), None)
 
     def stop_anew(self, number: signal.Signals) -> None:
         """Let it take in a stop that is pending.

@@ -58,8 +58,8 @@ class _Keeper:
                 self.told = (float(seconds), int(slices), int(cuts))
         return self.told
 
-    def end(self) -> None:
-        """Close its pipe: it continues the job and ends."""
+    def end(self) -> bool:
+        """Close its pipe: it continues the job and ends. Tell whether it did: a killed one may not have."""
         self._in.close()
         if processes.is_stopped(self.pid):
             self._process.send_signal(signal.SIGCONT)
@@ -70,6 +70,7 @@ class _Keeper:
             self._process.wait()
         self.hear()
         self._out.close()
+        return self._process.returncode == 0
 
     @property
     def _in(self) -> IO[bytes]:
@@ -98,12 +99,14 @@ class _Held:
         """Add up what all its keepers told."""
         return self._sum(self.keeper.hear()) if self.keeper is not None else self.before
 
-    def end(self) -> None:
-        """End its keeper, keeping what it told."""
-        if self.keeper is not None:
-            self.keeper.end()
-            self.before = self._sum(self.keeper.told)
-            self.keeper = None
+    def end(self) -> bool:
+        """End its keeper, keeping what it told; tell whether it let the job go on."""
+        if self.keeper is None:
+            return True
+        let_go = self.keeper.end()
+        self.before = self._sum(self.keeper.told)
+        self.keeper = None
+        return let_go
 
     def _sum(self, told: tuple[float, int, int]) -> tuple[float, int, int]:
         return self.before[0] + told[0], self.before[1] + told[1], self.before[2] + told[2]
@@ -191,10 +194,9 @@ class Keepers:
         if held is None:
             self._find(key)
         elif held.keeper is not None:
-            killed, members = not held.keeper.alive, held.keeper.members
-            held.end()
+            members = held.keeper.members
             held.milli = None
-            if killed:
+            if not held.end():
                 resume(key, members)
 
     def give_back(self, key: JobKey, origins: Origins) -> None:

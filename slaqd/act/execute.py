@@ -49,14 +49,15 @@ def execute(
     clock: Clock,
     actions: Sequence[Action],
     before: Mapping[JobKey, int | None],
+    uids: Mapping[JobKey, int],
     deadline: float,
     bar: Callable[[], str] = lambda: "",
-    uids: Mapping[JobKey, int] | None = None,
 ) -> tuple[Done, ...]:
     """Ask the manager for ``actions``; journalled before and after.
 
-    ``before`` gives what each job was held to and ``uids`` whose it is, for the journal. Whatever the
-    adapter leaves unanswered is `Unknown`: the next snapshot tells. ``bar`` is asked
+    ``before`` gives what each job was held to and ``uids`` whose it is, for the journal:
+    an owner is told of those acts alone that bear her uid. Whatever the adapter leaves
+    unanswered is `Unknown`: the next snapshot tells. ``bar`` is asked
     last of all, when only the act itself is left: where it gives a reason, nothing is
     asked of the manager.
 

@@ -79,18 +79,17 @@ def _newest(
     return iter(newest[::-1])
 
 
-_OWNER = "json_extract(registration, '$.owner.uid')"
-
-
 def _registered(db: sqlite3.Connection, ask: Ask) -> Iterator[EventView]:
-    for text, at in _newest(db, ask, "jobs", "registration, submitted", "submitted", _OWNER):
+    for text, at in _newest(db, ask, "jobs", "registration, submitted", "submitted", schema.OWNER):
         one = msgspec.json.decode(text, type=Registration)
         why = one.name + (f", log {one.tag.log}" if one.tag.log else "")
         yield EventView(at, "registered", one.key.id, one.owner.uid, why=why)
 
 
 def _ended(db: sqlite3.Connection, ask: Ask) -> Iterator[EventView]:
-    for text, at, status in _newest(db, ask, "jobs", "registration, ended, exit_status", "ended", _OWNER):
+    for text, at, status in _newest(
+        db, ask, "jobs", "registration, ended, exit_status", "ended", schema.OWNER
+    ):
         one = msgspec.json.decode(text, type=Registration)
         why = "" if status is None else f"exit status {status}"
         yield EventView(at, "ended", one.key.id, one.owner.uid, why=why)

@@ -43,7 +43,7 @@ def open_journal(path: Path, now: float) -> Journal:
 
     """
     try:
-        why = _damage(path)
+        why = flaw_of(path)
     except OSError as error:
         msg = f"{path}: the journal can't be read: {error.strerror}"
         raise StateError(msg) from error
@@ -54,7 +54,7 @@ def open_journal(path: Path, now: float) -> Journal:
     return _made(path, why or "it is gone", now)
 
 
-def _damage(path: Path) -> str | None:
+def flaw_of(path: Path) -> str | None:
     """Say what is wrong with a file; None where all that slaqd acts on is as it was written, or nothing is.
 
     Writes nothing, so that what is damaged stays as it is. OSError, and `StateError`,
@@ -82,18 +82,41 @@ def _flaw(db: sqlite3.Connection, path: Path, left: wal.Left) -> str | None:
     found = [str(row[0]) for row in db.execute("PRAGMA integrity_check(1)")]
     if found != ["ok"]:
         return " ".join(found).replace("\n", " ")
-    if db.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+    if not _is_wal(path):
         return "it is no longer in the mode in which slaqd writes it"
     if left.last and left.lost_beyond(wal.frames_in_use(_beside(path, "-shm"))):
         return "its log breaks off in the middle"
     return _form_flaw(db)
 
 
+def _is_wal(path: Path) -> bool:
+    """Tell by the head of the file: SQLite names no mode of one that it opened as immutable."""
+    with path.open("rb") as file:
+        return file.read(20)[18:] == b"\2\2"
+
+
+def kept(path: Path) -> tuple[list[Registration], str]:
+    """Read the jobs that have not ended, and what is in doubt (`Journal.unconfirmed`), changing nothing.
+
+    Raises `StateError` where they can't be read.
+    """
+    try:
+        with closing(_read_only(path)) as db:
+            rows = db.execute(
+                "SELECT registration FROM jobs WHERE ended IS NULL ORDER BY submitted"
+            ).fetchall()
+            doubt = db.execute("SELECT value FROM facts WHERE name = 'unconfirmed'").fetchone()
+        return [msgspec.json.decode(row[0], type=Registration) for row in rows], doubt[0] if doubt else ""
+    except (sqlite3.Error, msgspec.MsgspecError) as error:
+        msg = f"{path}: the journal can't be read: {error}"
+        raise StateError(msg) from error
+
+
 def _form_flaw(db: sqlite3.Connection) -> str | None:
-    version, flaw = schema.version_of(db), schema.flaw(db)
-    if version == schema.SCHEMA:
-        return flaw
-    if flaw is None or version < 0:
+    version = schema.version_of(db)
+    if version in (schema.SECOND, schema.SCHEMA):
+        return schema.flaw(db, version)
+    if schema.flaw(db) is None or version < 0:
         return "the number of its schema is wrong"
     if version == 1:
         return _old_flaw(db)
@@ -179,8 +202,9 @@ def _save(aside: Path, journal: Journal) -> str:
     with suppress(sqlite3.Error, UnicodeDecodeError), closing(_read_only(aside)) as db:
         for row in _good(db, "jobs"):
             if row[_ENDED] is None:
-                one = msgspec.json.decode(row[_REGISTRATION], type=Registration)
-                jobs[one.key] = one
+                with suppress(msgspec.MsgspecError):  # one that can't be read must not take the others along
+                    one = msgspec.json.decode(row[_REGISTRATION], type=Registration)
+                    jobs[one.key] = one
         notes += [(JobKey(*row[:3]), *row[3:]) for row in _good(db, "notes")]
     notes = [note for note in notes if note[0] in jobs]
     journal.take_over(list(jobs.values()), notes)
@@ -188,7 +212,9 @@ def _save(aside: Path, journal: Journal) -> str:
 
 
 def _read_only(path: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5.0)
+    # Without a log beside it there is nothing to share: then not even files for sharing are made.
+    how = "mode=ro" if _beside(path, "-wal").exists() else "mode=ro&immutable=1"
+    db = sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, timeout=5.0)
     db.text_factory = lambda raw: raw.decode("utf-8", "replace")  # one bad text must not hide the others
     return db
 

@@ -11,7 +11,9 @@ import sqlite3
 import zlib
 from collections.abc import Mapping, Sequence
 
-SCHEMA = 2
+SCHEMA = 3
+SECOND = 2
+"""The first schema whose rows have sums."""
 
 SUMMED: Mapping[str, Sequence[str]] = {
     "facts": ("name", "value"),
@@ -21,6 +23,9 @@ SUMMED: Mapping[str, Sequence[str]] = {
     "notes": ("manager", "job", "start", "name", "value"),
 }  # fmt: skip
 """The columns of each table that its rows' sums speak of."""
+
+OWNER = "json_extract(registration, '$.owner.uid')"
+"""Whose a row of ``jobs`` is; an index serves a question that says it in these very words."""
 
 _TABLES = (
     """CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL, sum INTEGER)""",
@@ -69,7 +74,18 @@ def _triggers() -> list[str]:  # pragma: no mutate block - runs at import
     ]
 
 
-CREATE = (*_TABLES, *_triggers())
+_INDEXES = (
+    """CREATE INDEX events_of ON events (uid)""",
+    """CREATE INDEX plans_of ON plans (uid)""",
+    """CREATE INDEX actions_of ON actions (uid)""",
+    """CREATE INDEX observations_of ON observations (uid, at)""",
+    f"""CREATE INDEX jobs_of ON jobs ({OWNER}, submitted)""",
+    f"""CREATE INDEX ended_of ON jobs ({OWNER}, ended) WHERE ended IS NOT NULL""",
+)
+"""So that one user's history costs what there is of it, not what there is of all."""
+
+_SECOND = (*_TABLES, *_triggers())
+CREATE = (*_SECOND, *_INDEXES)
 """The newest form, statement by statement."""
 
 _OLD: Mapping[str, Sequence[str]] = {
@@ -94,7 +110,11 @@ _FROM_1 = (
     *(f"DROP TABLE old_{table}" for table in _OLD),
 )
 
-MIGRATIONS: Mapping[int, tuple[int, Sequence[str]]] = {0: (SCHEMA, CREATE), 1: (2, _FROM_1)}
+MIGRATIONS: Mapping[int, tuple[int, Sequence[str]]] = {
+    0: (SCHEMA, CREATE),
+    1: (SCHEMA, _FROM_1),
+    2: (SCHEMA, _INDEXES),
+}
 """From each older schema: where the statements lead, and the statements. 0 is an empty file."""
 
 
@@ -124,9 +144,9 @@ def migrate(db: sqlite3.Connection) -> None:
         db.execute(f"PRAGMA user_version = {version}")
 
 
-def flaw(db: sqlite3.Connection) -> str | None:
-    """Look for damage in a file of the newest schema: its tables' form, and each summed row."""
-    if _form(db) != _newest_form():
+def flaw(db: sqlite3.Connection, version: int = SCHEMA) -> str | None:
+    """Look for damage in a file of a schema whose rows have sums: its tables' form, and each such row."""
+    if _form(db) != _made_form(_SECOND if version == SECOND else CREATE):
         return "its tables are not those that slaqd made"
     for table, columns in SUMMED.items():
         # Not by the function inside SQLite, which would turn an interrupt (Ctrl-C at a start) into damage.
@@ -141,10 +161,10 @@ def _form(db: sqlite3.Connection) -> set[tuple[str, str, str | None]]:
     return set(db.execute("SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_stat%'"))
 
 
-def _newest_form() -> set[tuple[str, str, str | None]]:
+def _made_form(statements: Sequence[str]) -> set[tuple[str, str, str | None]]:
     db = sqlite3.connect(":memory:")
     try:
-        for statement in CREATE:
+        for statement in statements:
             db.execute(statement)
         return _form(db)
     finally:

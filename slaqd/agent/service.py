@@ -19,9 +19,10 @@ from slaqd.adapter import Hands, load_hands
 from slaqd.agent.forker import Forker
 from slaqd.agent.protocol import ClosedError, Request, receive, send
 from slaqd.agent.session import Hangs, Session
-from slaqd.config import Config, adapter_config, place
+from slaqd.config import Config, adapter_config, check_sockets, place
 from slaqd.errors import AgentUnavailable, ConfigError
 from slaqd.notify import Notify
+from slaqd.sockets import bound, make_way
 
 MOST_AT_ONCE = 4
 """Connections; slaqd needs one, ``slaqctl doctor`` another."""
@@ -72,25 +73,20 @@ def _listener(config: Config) -> socket.socket:
     """Take the socket that systemd made (sd_listen_fds(3)), else make one."""
     if os.environ.get("LISTEN_PID") == str(os.getpid()):
         return socket.socket(fileno=_FIRST_PASSED)
+    check_sockets(config)
     path = config.agent.socket
     if not path:
         msg = f"{place(config, 'agent', 'socket')}: is empty: say where slaqd-agent is to be asked"
         raise ConfigError(msg)
-    listener = socket.socket(socket.AF_UNIX)
-    before = os.umask(0o177)
     try:
-        with suppress(FileNotFoundError):
-            if Path(path).is_socket():
-                Path(path).unlink()
-        listener.bind(path)
+        make_way(Path(path))
+        listener = bound(Path(path), closed=0o177)
         with suppress(PermissionError, KeyError):  # else it is root's alone
             os.chown(path, pwd.getpwnam(config.agent.user).pw_uid, -1)
         listener.listen()
     except OSError as error:
         msg = f"{path}: the agent's socket can't be made: {error.strerror or error}"
         raise ConfigError(msg) from error
-    finally:
-        os.umask(before)
     return listener
 
 
@@ -118,7 +114,7 @@ class Door:
         if uid not in self._allowed:
             log.warning("not slaqd: sent away", uid=uid)
             sock.close()
-        elif len(self.talks) >= MOST_AT_ONCE:
+        elif sum(not talk.is_over for talk in list(self.talks.values())) >= MOST_AT_ONCE:
             log.warning("too many conversations: sent away", uid=uid)
             sock.close()
         else:
@@ -138,6 +134,18 @@ class Talk(threading.Thread):
         super().__init__(daemon=True)
         self.since = 0.0
         self._sock, self._session, self._all = sock, session, all_
+
+    @property
+    def is_over(self) -> bool:
+        """Tell whether the other side has hung up after its last answer; this thread may not know it yet."""
+        if self.since:
+            return False
+        try:
+            return not self._sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
 
     def run(self) -> None:
         """See `threading.Thread.run`."""

@@ -305,23 +305,29 @@ class Turn(threading.Thread):
     def _read(self, user: User) -> None:
         task = self.task
         child: Child | None = None
-        while task.grown and not task.is_over():
-            trail, seen = task.grown.pop(0)
-            trail.looked = task.number
-            try:
-                child = child or Child(self._forker, user, USER_S + SOURCE_S + _SPARE_S)
-                self._take(trail, seen, child.ask(Read(trail.source, trail.state, task.now), SOURCE_S))
-            except TimeoutError:
-                child, trail.trouble = None, HANGS
-                task.leave(trail)
-            except (ClosedError, BlockingIOError) as error:
-                if child is not None:
-                    child.close()
-                child, trail.trouble = None, error.strerror or str(error)
-                task.hung.append(trail)
+        try:
+            while task.grown and not task.is_over():
+                # It stays there until it is dealt with: a fault is said of it too.
+                trail, seen = task.grown[0]
+                trail.looked = task.number
+                try:
+                    child = child or Child(self._forker, user, USER_S + SOURCE_S + _SPARE_S)
+                    self._take(trail, seen, child.ask(Read(trail.source, trail.state, task.now), SOURCE_S))
+                except TimeoutError:
+                    child, trail.trouble = None, HANGS
+                    task.leave(trail)
+                except (ClosedError, BlockingIOError) as error:
+                    if child is not None:
+                        child.close()
+                    child, trail.trouble = None, error.strerror or str(error)
+                    task.hung.append(trail)
+                    task.grown.pop(0)
+                else:
+                    task.grown.pop(0)
+        finally:  # also after a fault of slaqd's own: no child is left waiting
+            if child is not None:
+                child.close()
         task.missed += len(task.grown)
-        if child is not None:
-            child.close()
 
     def _take(self, trail: Trail, seen: Signature | None, result: Result) -> None:
         if isinstance(result, Done):

@@ -12,7 +12,7 @@ import msgspec
 
 import slaqd
 from slaqd import logs
-from slaqd.config import Config, load_config
+from slaqd.config import Config, check_sockets, load_config
 from slaqd.daemon.service import check_config, serve
 from slaqd.errors import AlreadyRunning, ConfigError, SlaqdError, StateError
 from slaqd.types import Mode
@@ -52,6 +52,7 @@ def read(path: Path | None, mode: str | None, agent: str | None = None) -> Confi
     config = load_config(path)
     if agent is not None:
         config = msgspec.structs.replace(config, agent=msgspec.structs.replace(config.agent, socket=agent))
+        check_sockets(config)
     if mode is None:
         return config
     return msgspec.structs.replace(config, slaqd=msgspec.structs.replace(config.slaqd, mode=Mode(mode)))

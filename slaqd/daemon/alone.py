@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
 from pathlib import Path
 
-import msgspec
-
 from slaqd import tag as tags
-from slaqd.adapter import Registration, load
+from slaqd.act.recover import flaw_of, kept
+from slaqd.adapter import Adapter, Registration, load
 from slaqd.agent.oneself import Oneself
 from slaqd.clock import Clock, SystemClock
 from slaqd.config import Config, adapter_config, stop_file
@@ -19,11 +16,12 @@ from slaqd.daemon import checks
 from slaqd.daemon.brakes import halted
 from slaqd.daemon.doctor import of_agent, of_doubt, of_log, of_manager
 from slaqd.daemon.service import JOURNAL
-from slaqd.errors import AdapterError, TagError
+from slaqd.errors import AdapterError, StateError, TagError
 from slaqd.observe import read_log
 from slaqd.types import Finding, Health, JobKey, Severity
 
 _LOOK_S = 10.0
+_SET_ASIDE = "keep a copy; the next start sets it aside, and acts on nothing before an admin's word"
 
 
 def of_place(config: Config) -> list[Finding]:
@@ -32,6 +30,7 @@ def of_place(config: Config) -> list[Finding]:
     directory = Path(config.slaqd.state_dir)
     return [
         *checks.of_config(config),
+        *checks.of_names(config),
         *checks.of_stop(halted(stop_file(config))),
         *checks.of_state(directory),
         *checks.of_socket(Path(config.slaqd.socket)),
@@ -70,51 +69,43 @@ def _manager(config: Config, clock: Clock) -> list[Finding]:
     create = load(name)
     adapter = create(adapter_config(config, name, create.Config), clock, _Blank(), Oneself())
     try:
+        return _asked(config, name, adapter, clock)
+    finally:
+        adapter.close(restore=False)
+
+
+def _asked(config: Config, name: str, adapter: Adapter, clock: Clock) -> list[Finding]:
+    try:
         snapshot = adapter.snapshot(clock.monotonic() + _LOOK_S)
-        answer = Finding(Severity.OK, f"the manager ({name}) answers: pools {', '.join(snapshot.pools)}")
+        answer = [
+            Finding(Severity.OK, f"the manager ({name}) answers: pools {', '.join(snapshot.pools)}"),
+            *checks.of_pools(config, snapshot.pools),
+        ]
         if snapshot.gaps:
             whole = f"the manager's answer is not whole: {'; '.join(snapshot.gaps)}"
-            answer = Finding(Severity.ERROR, whole, "look at the manager")
+            answer = [Finding(Severity.ERROR, whole, "look at the manager")]
     except AdapterError as error:
-        answer = Finding(
-            Severity.ERROR, f"the manager ({name}) does not answer: {error}", "look at the manager"
-        )
-    found = [*of_manager(adapter), answer]
-    adapter.close(restore=False)
-    return found
+        answer = [
+            Finding(Severity.ERROR, f"the manager ({name}) does not answer: {error}", "look at the manager")
+        ]
+    return [*of_manager(adapter), *answer]
 
 
 def _journal(path: Path) -> list[Finding]:
     try:
+        flaw = flaw_of(path)
+        if flaw is not None:
+            return [Finding(Severity.ERROR, f"{path}: the journal is damaged: {flaw}", _SET_ASIDE)]
         if not path.exists():
             return []
-        jobs, unconfirmed = _kept(path)
-    except (OSError, sqlite3.Error, msgspec.MsgspecError) as error:
-        return [
-            Finding(
-                Severity.ERROR,
-                f"{path}: the journal can't be read: {error}",
-                "look at the disk and the rights",
-            )
-        ]
+        jobs, unconfirmed = kept(path)
+    except OSError as error:
+        unread = f"{path}: the journal can't be read: {error.strerror}"
+        return [Finding(Severity.ERROR, unread, "look at the disk and the rights")]
+    except StateError as error:
+        return [Finding(Severity.ERROR, str(error), "look at the disk and the rights")]
     whole = Finding(Severity.OK, f"{path}: the journal is whole; jobs in it: {len(jobs)}")
     return [whole, *([of_doubt(unconfirmed)] if unconfirmed else []), *_logs(jobs)]
-
-
-def _kept(path: Path) -> tuple[list[Registration], str]:
-    """Read the jobs that have not ended, and what is in doubt (`slaqd.act.Journal.unconfirmed`).
-
-    Writes nothing: no daemon may be there to share the file with.
-    """
-    shared = path.with_name(f"{path.name}-wal").exists()
-    how = "mode=ro" if shared else "mode=ro&immutable=1"
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, timeout=2.0)) as db:
-        said = str(db.execute("PRAGMA quick_check(1)").fetchone()[0])
-        if said != "ok":
-            raise sqlite3.DatabaseError(said)
-        rows = db.execute("SELECT registration FROM jobs WHERE ended IS NULL ORDER BY submitted").fetchall()
-        doubt = db.execute("SELECT value FROM facts WHERE name = 'unconfirmed'").fetchone()
-    return [msgspec.json.decode(row[0], type=Registration) for row in rows], doubt[0] if doubt else ""
 
 
 def _logs(jobs: Iterable[Registration]) -> Iterable[Finding]:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import stat
 import time
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from slaqd.clock import Clock
-from slaqd.config import Config
-from slaqd.daemon.state import network_file_system
+from slaqd.config import Config, place
+from slaqd.daemon.state import OTHERS_WRITE, network_file_system
+from slaqd.sockets import LONGEST
 from slaqd.types import Finding, Severity
 
 _MIB = 1 << 20
 _LITTLE, _TOO_LITTLE = 64 * _MIB, 4 * _MIB
-_LONGEST_SOCKET = 107
 _JUMP_S = 2.0
 _LONG_AGO = 1_577_836_800.0  # 2020: a clock before that was never set
-_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
@@ -36,7 +38,7 @@ def of_state(directory: Path) -> list[Finding]:
 
 def of_socket(path: Path) -> list[Finding]:
     """Look at the place of the control socket."""
-    if len(os.fsencode(path)) > _LONGEST_SOCKET:
+    if len(os.fsencode(path)) > LONGEST:
         return [_error(f"{path}: too long for a socket", "set [slaqd] socket to a shorter path")]
     try:
         mode = path.lstat().st_mode
@@ -54,20 +56,62 @@ def of_config(config: Config) -> list[Finding]:
     if not config.path:
         return [_ok("no configuration file: the defaults hold")]
     path = Path(config.path).absolute()
-    found = []
-    for place in (path, path.parent):
-        try:
-            seen = place.stat()
-        except OSError as error:
-            found.append(_error(f"{place}: can't be looked at: {error.strerror}", _AS_OWNER))
-            continue
-        if seen.st_uid not in (0, os.geteuid()):
-            what = f"{place}: belongs to uid {seen.st_uid}, who can change what slaqd does"
-            found.append(_error(what, f"chown root {place}"))
-        elif seen.st_mode & _OTHERS_WRITE and not seen.st_mode & stat.S_ISVTX:
-            what = f"{place}: others can change it (mode {stat.S_IMODE(seen.st_mode):04o})"
-            found.append(_error(what, f"chmod go-w {place}"))
+    real = Path(os.path.realpath(path))
+    # Who can change a directory on the way can put another file there. Links are judged, and what they name.
+    on_the_way = dict.fromkeys([*reversed(path.parents), path, *reversed(real.parents), real])
+    found = [finding for each in on_the_way for finding in _changeable(each)]
     return found or [_ok(f"{path}: the configuration is good, and only its owner can change it")]
+
+
+def _changeable(path: Path) -> list[Finding]:
+    try:
+        seen = path.lstat()
+    except OSError as error:
+        return [_error(f"{path}: can't be looked at: {error.strerror}", _AS_OWNER)]
+    if seen.st_uid not in (0, os.geteuid()):
+        what = f"{path}: belongs to uid {seen.st_uid}, who can change what slaqd does"
+        return [_error(what, f"chown root {path}")]
+    # A sticky directory lets nobody replace what belongs to root or to slaqd, as all on the way must.
+    sticky = stat.S_ISDIR(seen.st_mode) and seen.st_mode & stat.S_ISVTX
+    if not seen.st_mode & OTHERS_WRITE or sticky or stat.S_ISLNK(seen.st_mode):
+        return []
+    what = f"{path}: others can change it (mode {stat.S_IMODE(seen.st_mode):04o})"
+    return [_error(what, f"chmod go-w {path}")]
+
+
+def of_names(config: Config) -> list[Finding]:
+    """Look whether the configuration names groups and users that this machine knows."""
+    group = config.slaqd.admin_group
+    found = []
+    if group and not _known(grp.getgrnam, group):
+        what = f"{place(config, 'slaqd', 'admin_group')}: no group is called {group!r} here"
+        found.append(_warning(what, "mend the name, or make the group: nobody is an admin by it"))
+    for user in config.enforce.users:
+        if not _known(pwd.getpwnam, user):
+            what = f"{place(config, 'enforce', 'users')}: no user is called {user!r} here"
+            found.append(_warning(what, "mend the name: no job is acted on for it"))
+    return found
+
+
+def _known(look: Callable[[str], object], name: str) -> bool:
+    try:
+        look(name)
+    except (KeyError, ValueError):  # the second: a NUL in it
+        return False
+    return True
+
+
+def of_pools(config: Config, pools: Collection[str]) -> list[Finding]:
+    """Look whether the manager has the pools that the configuration names; ``pools`` are those it has."""
+    known = ", ".join(sorted(pools))
+    return [
+        _warning(
+            f"{place(config, 'enforce', 'pools')}: the manager has no pool {pool!r}; it has: {known}",
+            "mend the name: no job is acted on for it",
+        )
+        for pool in config.enforce.pools
+        if pool not in pools
+    ]
 
 
 def of_stop(halted: str) -> list[Finding]:
@@ -96,7 +140,10 @@ def _ownership(directory: Path, seen: os.stat_result) -> list[Finding]:
         what = f"{directory}: belongs to uid {seen.st_uid}, this is uid {os.geteuid()}"
         do = f"run slaqd as uid {seen.st_uid}, or: chown -R {os.geteuid()} {directory}"
         found.append(_warning(what, do) if os.geteuid() == 0 else _error(what, do))
-    if seen.st_mode & _OTHERS:
+    if seen.st_mode & OTHERS_WRITE:
+        what = f"{directory}: others can change the state (mode {stat.S_IMODE(seen.st_mode):04o})"
+        found.append(_error(what, f"chmod 700 {directory}"))
+    elif seen.st_mode & _OTHERS:
         what = f"{directory}: open to others (mode {stat.S_IMODE(seen.st_mode):04o})"
         found.append(_warning(what, f"chmod 700 {directory}"))
     if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):

@@ -25,6 +25,8 @@ def of_daemon(parts: Parts, loop: Loop) -> list[Finding]:
     live = [view for view in loop.view.jobs.values() if view.state != State.ENDED.value]
     return [
         *checks.of_config(config),
+        *checks.of_names(config),
+        *(checks.of_pools(config, loop.view.pools) if loop.view.cycles and loop.view.pools else ()),
         *_alarm(parts.journal, loop),
         *_brakes(parts.journal, loop),
         *checks.of_state(Path(config.slaqd.state_dir)),

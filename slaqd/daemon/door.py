@@ -178,9 +178,13 @@ class Door:
             self._make_room(None)
         sock.settimeout(0)
         peer = _Peer(sock, uid, time.monotonic() + self._limits.read_s)
+        try:
+            self._selector.register(sock, selectors.EVENT_READ, peer)
+        except OSError:  # the kernel watches no more: this one goes, the others stay
+            sock.close()
+            return
         self._peers[peer] = None
         self._count[uid] += 1
-        self._selector.register(sock, selectors.EVENT_READ, peer)
 
     def _make_room(self, uid: int | None) -> None:
         """Send away the connection that has been silent longest: of ``uid``, else of who has most."""

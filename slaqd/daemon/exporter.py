@@ -23,12 +23,12 @@ from slaqd.config import Config, place
 from slaqd.daemon.scrape import Address, Scrapes
 from slaqd.daemon.view import View
 from slaqd.errors import ConfigError
+from slaqd.sockets import LONGEST
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 _JOIN_S = 2.0
-_LONGEST_SOCKET = 107
 _PORT = re.compile(r"[0-9]{1,5}")
 _PORTS = range(1, 65_536)
 
@@ -75,8 +75,8 @@ def parse_address(text: str) -> Address:
     """Turn ``HOST:PORT`` or ``unix:PATH`` into an address; ValueError with the reason if it isn't local."""
     if text.startswith("unix:"):
         path = _absolute(text.removeprefix("unix:"))
-        if len(os.fsencode(path)) > _LONGEST_SOCKET:
-            raise ValueError(f"the path of a socket has at most {_LONGEST_SOCKET} bytes (unix(7))")
+        if len(os.fsencode(path)) > LONGEST:
+            raise ValueError(f"the path of a socket has at most {LONGEST} bytes (unix(7))")
         return Address(path=path)
     host, colon, port = text.rpartition(":")
     if not (colon and _PORT.fullmatch(port) and int(port) in _PORTS):

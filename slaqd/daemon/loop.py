@@ -20,6 +20,7 @@ from slaqd.config import Config, EnforceSection, stop_file
 from slaqd.daemon.brakes import braked, free_to_start, halted, observed
 from slaqd.daemon.eyes import Eyes
 from slaqd.daemon.memory import Memory
+from slaqd.daemon.parting import let_go
 from slaqd.daemon.sentence import doubt, rooms
 from slaqd.daemon.sentence import sentence as make_sentence
 from slaqd.daemon.tally import Tally
@@ -82,7 +83,9 @@ class Loop:
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._cycles = 0
+        self._shortest_s = 0.0
         self._last: Snapshot | None = None
+        self._unheld: set[JobKey] = set()
         self.zero = parts.clock.wall() - parts.clock.monotonic()
         self._tally = Tally()
         self._stop_file = stop_file(parts.config)
@@ -120,6 +123,11 @@ class Loop:
         """The configuration in use."""
         return self._parts.config
 
+    @property
+    def epoch_s(self) -> float:
+        """Seconds from one cycle to the next: as configured, but no shorter than the adapter can."""
+        return max(self.config.slaqd.epoch_s, self._shortest_s)
+
     def reload(self, read: Callable[[], Config]) -> None:
         """Ask for a new configuration before the next cycle; ``read`` gives it, or raises why not."""
         self._news = read
@@ -148,14 +156,14 @@ class Loop:
         clock = self._parts.clock
         while not self._stop.is_set():
             self.renew()
-            epoch = self.config.slaqd.epoch_s
-            shortest = min(self._parts.adapter.capabilities().min_epoch_s, epoch)
+            self._shortest_s = self._parts.adapter.capabilities().min_epoch_s
+            epoch = self.epoch_s
             started = clock.monotonic()
             self.once()
             spent = clock.monotonic() - started
             if spent > epoch:
                 log.warning("the cycle took longer than its epoch", seconds=round(spent, 3), epoch_s=epoch)
-            self._stop.wait(max(shortest - spent, 0.0))
+            self._stop.wait(max(self._shortest_s - spent, 0.0))
             self._wake.wait(max(started + epoch - clock.monotonic(), 0.0))
             self._wake.clear()
 
@@ -216,6 +224,7 @@ class Loop:
     def _cycle(self) -> str:
         parts = self._parts
         snapshot = parts.adapter.snapshot(parts.clock.monotonic() + _SNAPSHOT_S)
+        self._unheld &= _unheld(snapshot)
         if snapshot.gaps:
             raise AdapterUnavailable(f"the snapshot is not whole: {'; '.join(snapshot.gaps)}")
         if old := self._too_old(snapshot):
@@ -224,7 +233,7 @@ class Loop:
         alone = observed(snapshot, self._lists(), os.geteuid())
         snapshot = braked(snapshot, paused, alone)
         curves, paces, blind = self._see(snapshot)
-        outlook = self._forecaster.forecast(curves, paces, parts.config.slaqd.epoch_s)
+        outlook = self._forecaster.forecast(curves, paces, self.epoch_s)
         plan = make_plan(snapshot, outlook, parts.adapter.capabilities(), parts.config.policy.name)
         done, brake = ((), blind) if blind else self._act_if_may(plan, snapshot)
         self._keep(plan, snapshot)
@@ -291,17 +300,23 @@ class Loop:
         return self._execute(actions, snapshot, lambda: self.halted or self._too_old(snapshot))
 
     def _too_old(self, snapshot: Snapshot) -> str:
-        return stale(snapshot, self._parts.clock.monotonic(), self.config.slaqd.epoch_s)
+        return stale(snapshot, self._parts.clock.monotonic(), self.epoch_s)
 
     def _execute(
         self, actions: Sequence[Action], snapshot: Snapshot, bar: Callable[[], str] = lambda: ""
     ) -> tuple[Done, ...]:
+        if not actions:
+            return ()
         parts = self._parts
+        self._unheld -= {action.key for action in actions}
         before = {job.key: job.target for job in snapshot.jobs}
-        users = {job.key: job.owner.name for job in snapshot.jobs}
+        # A job that was registered since the snapshot has an owner too, who is told of what is done to it.
+        owners = {known.key: known.owner for known in parts.journal.registrations()}
+        owners |= {job.key: job.owner for job in snapshot.jobs}
+        uids = {key: owner.uid for key, owner in owners.items()}
+        users = {key: owner.name for key, owner in owners.items()}
         deadline = parts.clock.monotonic() + _APPLY_S
-        uids = {job.key: job.owner.uid for job in snapshot.jobs}
-        done = execute(parts.adapter, parts.journal, parts.clock, actions, before, deadline, bar, uids)
+        done = execute(parts.adapter, parts.journal, parts.clock, actions, before, uids, deadline, bar)
         for item in done:
             self._tell(item, before.get(item.action.key), users.get(item.action.key, "?"))
         return done
@@ -314,6 +329,7 @@ class Loop:
         self._tally.action(action, outcome)
         if isinstance(outcome, Accepted):
             log.info(type(action).__name__, **fields)
+            self._unheld |= {action.key} if isinstance(action, Restore) else set()
             self._watch.hold(action.key, units or 0, self._steady())
         else:
             event = " ".join([type(action).__name__, type(outcome).__name__.lower()])
@@ -354,13 +370,18 @@ class Loop:
     # acts beside the cycle
 
     def restore(self, keys: Sequence[JobKey], why: str) -> tuple[Done, ...]:
-        """Give jobs back what they had. Whoever asks also pauses them, lest they be taken up again."""
+        """Give jobs back what they had. Whoever asks also pauses them, lest they be taken up again.
+
+        Nothing is asked for a job that was given back before, runs unheld, and was no act's object since:
+        a snapshot alone wouldn't do, for a hold that broke off half way may not show in it.
+        """
         with self.acting:
             snapshot = self._last or self._parts.adapter.snapshot(self._parts.clock.monotonic() + _SNAPSHOT_S)
             name = f"{self._parts.run}.{self._cycles}r{self._parts.clock.monotonic():.6f}"
             actions = [
                 Restore(id=f"{name}-{number}", key=key, incarnation=snapshot.incarnation, why=why)
                 for number, key in enumerate(keys)
+                if key not in self._unheld
             ]
             return self._execute(actions, snapshot)
 
@@ -375,23 +396,7 @@ class Loop:
         """Lift what holds the jobs, as a graceful stop does; a new start takes them up again."""
         with self.acting:
             parts = self._parts
-            held = [job for job in self._jobs_now() if job.target is not None]
-            actions = [
-                Restore(
-                    id=f"{parts.run}.stop-{number}",
-                    key=job.key,
-                    incarnation="",
-                    why="slaqd stops: held to nothing",
-                )
-                for number, job in enumerate(held)
-            ]
-            before = {job.key: job.target for job in held}
-            with suppress(StateError):  # lifting what holds jobs must not hang on a full disk
-                parts.journal.intend(actions, before, parts.clock.wall())
-            # A damaged journal: nothing is touched before an admin has said that it may be.
-            parts.adapter.close(restore=not parts.journal.unconfirmed)
-            with suppress(StateError):  # as above
-                parts.journal.record([(action.id, Accepted()) for action in actions], parts.clock.wall())
+            let_go(parts.adapter, parts.journal, parts.clock, parts.run, self._jobs_now)
             self._memory.close("asked to")
 
     def _jobs_now(self) -> Sequence[Job]:
@@ -403,6 +408,10 @@ class Loop:
 
 def _let_in(done: Done) -> bool:
     return isinstance(done.action, Admit) and isinstance(done.outcome, Accepted)
+
+
+def _unheld(snapshot: Snapshot) -> set[JobKey]:
+    return {job.key for job in snapshot.jobs if job.state is State.RUNNING and job.target is None}
 
 
 def refusals(done: Sequence[Done]) -> list[str]:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from slaqd.act import Journal, execute, open_journal
 from slaqd.act.past import Ask, read_past
-from slaqd.clock import SystemClock
+from slaqd.adapter import Adapter
+from slaqd.clock import Clock, SystemClock
 from slaqd.config import Config
 from slaqd.daemon.loop import refusals
 from slaqd.daemon.service import JOURNAL, hands_of, make_adapter
@@ -72,13 +73,25 @@ def _left(config: Config) -> Iterator[Journal | None]:
     if not _is_there(directory / JOURNAL):
         yield None
         return
-    with state(directory), closing(open_journal(directory / JOURNAL, SystemClock().wall())) as journal:
+    with (
+        state(directory, left=True),
+        closing(open_journal(directory / JOURNAL, SystemClock().wall())) as journal,
+    ):
         yield journal
 
 
 def _give_back(config: Config, journal: Journal, job: str | None, why: str) -> Sequence[JobKey]:
     clock = SystemClock()
     adapter = make_adapter(config, clock, journal, hands_of(config))
+    try:
+        return _restored(adapter, journal, clock, job, why)
+    finally:
+        adapter.close(restore=False)
+
+
+def _restored(
+    adapter: Adapter, journal: Journal, clock: Clock, job: str | None, why: str
+) -> Sequence[JobKey]:
     deadline = clock.monotonic() + _APPLY_S
     snapshot = adapter.snapshot(deadline)
     jobs = [one for one in snapshot.jobs if one.state is not State.ENDED and job in (None, one.key.id)]
@@ -92,8 +105,8 @@ def _give_back(config: Config, journal: Journal, job: str | None, why: str) -> S
         for number, one in enumerate(jobs)
     ]
     before = {one.key: one.target for one in jobs}
-    wrong = refusals(execute(adapter, journal, clock, actions, before, deadline))
-    adapter.close(restore=False)
+    uids = {one.key: one.owner.uid for one in jobs}
+    wrong = refusals(execute(adapter, journal, clock, actions, before, uids, deadline))
     if wrong:
         raise AdapterRefused("; ".join(wrong))
     return [one.key for one in jobs]

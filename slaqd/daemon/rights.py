@@ -5,7 +5,6 @@ from __future__ import annotations
 import grp
 import os
 import pwd
-import time
 from collections.abc import Callable
 
 from slaqd.adapter import Adapter
@@ -51,6 +50,7 @@ class Rights:
     ) -> None:
         self.own = os.geteuid()
         self._adapter = adapter
+        self._clock = clock
         self._admins = admins
         self._members: dict[tuple[str, int], tuple[float, bool]] = {}
         self.everybody = everybody
@@ -68,7 +68,7 @@ class Rights:
         group = self._admins()
         if not group:
             return False
-        now = time.monotonic()
+        now = self._clock.monotonic()
         at, known = self._members.get((group, uid), (-MEMBER_S, False))
         if now - at >= MEMBER_S:
             if len(self._members) >= _MOST_MEMBERS:
@@ -109,6 +109,11 @@ class Rights:
         owner = self.owner(uid, key)
         if owner.uid != uid:
             raise NotPermitted(f"job {key} belongs to {owner.name}, you are uid {uid}")
+
+    def check_often(self, uid: int, buckets: Buckets, what: str) -> None:
+        """Let an admin pass, another user while there are tokens; else `ControlError` (``busy``)."""
+        if not self.admin(uid) and not buckets.take(uid):
+            raise ControlError("busy", f"uid {uid} asks for {what} too often: wait a moment")
 
     def check_admin(self, uid: int, what: str) -> None:
         """Let an admin pass; `NotPermitted` for everybody else."""

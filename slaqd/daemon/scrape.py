@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, cast
 
 import structlog
 
+from slaqd.sockets import make_way, masked
+
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
@@ -50,7 +52,7 @@ class Scrapes:
     def __init__(self, address: Address, registry: CollectorRegistry) -> None:
         self._path = address.path
         if address.path is not None:
-            _make_way(address.path)
+            make_way(address.path)
         self._server = _Threads(address, registry)
         self.port = 0 if address.path else int(self._server.server_address[1])
         self._thread = threading.Thread(
@@ -68,18 +70,6 @@ class Scrapes:
                 self._path.unlink()
 
 
-def _make_way(path: Path) -> None:
-    """Remove a socket on which nobody answers; whatever else is there makes bind(2) fail."""
-    if not path.is_socket():
-        return
-    with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(SILENCE_S)
-        try:
-            probe.connect(str(path))
-        except ConnectionRefusedError:
-            path.unlink()
-
-
 class _Threads(socketserver.ThreadingMixIn, socketserver.TCPServer):
     daemon_threads = True
     block_on_close = False
@@ -94,8 +84,10 @@ class _Threads(socketserver.ThreadingMixIn, socketserver.TCPServer):
         six = socket.AF_INET6 if ":" in address.host else socket.AF_INET
         self.address_family = six if address.path is None else socket.AF_UNIX
         super().__init__(where, _Scrape)  # type: ignore[arg-type]  # a unix path is an address too
-        if address.path is not None:
-            address.path.chmod(0o660)
+
+    def server_bind(self) -> None:
+        with masked(0o117):  # a unix socket is its owner's and its group's
+            super().server_bind()
 
     def get_request(self) -> tuple[socket.socket, object]:
         try:

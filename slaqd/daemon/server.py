@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import socket
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,8 +14,7 @@ import slaqd
 from slaqd import wire
 from slaqd.daemon.door import Buckets, Door, Limits
 from slaqd.errors import StateError
-
-_PROBE_S = 2.0
+from slaqd.sockets import bound, make_way
 
 log = structlog.get_logger("slaqd")
 
@@ -60,8 +57,8 @@ class Server:
         self._buckets = Buckets(limits.per_s, limits.burst)
         try:
             path.parent.mkdir(mode=0o755 if everybody else 0o700, parents=True, exist_ok=True)
-            _make_way(path)
-            listener = _bound(path, closed=0o111 if everybody else 0o177)
+            make_way(path)
+            listener = bound(path, closed=0o111 if everybody else 0o177)
         except OSError as error:
             msg = f"{path}: the control socket can't be made: {error.strerror or error}"
             raise StateError(msg) from error
@@ -96,33 +93,6 @@ def _of_another_version(line: bytes) -> wire.Reply | None:
             "version", f"{mine}; it knows no {said.verb[:40]!r}: restart slaqd if it is older"
         )
     return None
-
-
-def _bound(path: Path, closed: int) -> socket.socket:
-    listener = socket.socket(socket.AF_UNIX)
-    previous = os.umask(closed)
-    try:
-        listener.bind(str(path))
-    except OSError:
-        listener.close()
-        raise
-    finally:
-        os.umask(previous)
-    return listener
-
-
-def _make_way(path: Path) -> None:
-    """Remove what a dead slaqd left; OSError where it is no socket, or one that somebody answers on."""
-    if not path.exists() and not path.is_symlink():
-        return
-    if not path.is_socket():
-        raise FileExistsError(errno.EEXIST, "something that is no socket is there already")
-    with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(_PROBE_S)
-        with suppress(ConnectionRefusedError):
-            probe.connect(str(path))
-            raise FileExistsError(errno.EADDRINUSE, "another slaqd answers there")
-    path.unlink()
 
 
 def answer_line(line: bytes, uid: int, answer: Answer) -> wire.Reply:

@@ -21,6 +21,7 @@ from slaqd.agent.oneself import Oneself
 from slaqd.allocate import POLICIES
 from slaqd.clock import Clock, SystemClock
 from slaqd.config import Config, adapter_config, place
+from slaqd.daemon import checks
 from slaqd.daemon.exporter import Exporter, places
 from slaqd.daemon.loop import Loop, Parts
 from slaqd.daemon.renew import renewed
@@ -125,7 +126,7 @@ def _serve(
         adapter=section.adapter,
         state_dir=section.state_dir,
     )
-    for finding in parts.adapter.check():
+    for finding in (*checks.of_config(parts.config), *checks.of_names(parts.config), *parts.adapter.check()):
         level = log.info if finding.severity is Severity.OK else log.warning
         level(finding.what, **({"do": finding.do} if finding.do else {}))
     if once:
@@ -148,7 +149,7 @@ def _serve(
             server.close()
             loop.let_go()
             exporter.close()
-            log.info("slaqd stops: jobs go on, held to nothing")
+            log.info("slaqd stops: jobs go on")
 
 
 def _reread(loop: Loop, notify: Notify, again: Callable[[], Config] | None) -> Config:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from slaqd.errors import AlreadyRunning, StateError
+
+OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 _MOUNTS = Path("/proc/self/mountinfo")
 _NETWORK = frozenset(
@@ -73,21 +76,28 @@ def refuse_network(directory: Path) -> None:
 
 
 @contextmanager
-def state(directory: Path) -> Iterator[Path]:
+def state(directory: Path, *, left: bool = False) -> Iterator[Path]:
     """Hold the state directory for as long as the daemon lives (flock(2)).
+
+    Parameters
+    ----------
+    directory
+        Is made where it is not there.
+    left
+        Whether it may be another user's: root mends what the service's daemon left.
 
     Raises
     ------
     AlreadyRunning
         Another slaqd holds it.
     StateError
-        It can't be made or written, or lies on a network file system.
+        It can't be made or written, lies on a network file system, or others can change what is in it.
 
     """
     refuse_network(directory)
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = _lock(directory, left=left)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         msg = f"{directory}: the state directory can't be used: {why}"
@@ -102,6 +112,36 @@ def state(directory: Path) -> Iterator[Path]:
         yield directory
     finally:
         os.close(lock)
+
+
+def _lock(directory: Path, *, left: bool) -> int:
+    inside = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _refuse_others(directory, os.fstat(inside), left=left)
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        lock = os.open("lock", flags, 0o600, dir_fd=inside)
+    finally:
+        os.close(inside)
+    if not stat.S_ISREG(os.fstat(lock).st_mode):
+        os.close(lock)
+        msg = f"{directory / 'lock'}: no file; move it away"
+        raise StateError(msg)
+    return lock
+
+
+def _refuse_others(directory: Path, seen: os.stat_result, *, left: bool) -> None:
+    """Whoever can write there can make slaqd write wherever a link of his points, and forge its journal."""
+    mine, do = os.geteuid(), "; or name another directory as state_dir in [slaqd]"
+    if seen.st_uid != mine and not left:
+        msg = (
+            f"{directory}: the state belongs to uid {seen.st_uid}, and this slaqd runs as uid {mine};"
+            f" run it as that user{do}"
+        )
+        raise StateError(msg)
+    if seen.st_mode & OTHERS_WRITE:
+        mode = f"{stat.S_IMODE(seen.st_mode):04o}"
+        msg = f"{directory}: others can change the state (mode {mode}); chmod go-w {directory}{do}"
+        raise StateError(msg)
 
 
 def _sign(directory: Path, lock: int) -> None:

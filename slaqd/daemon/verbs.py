@@ -15,6 +15,7 @@ from slaqd import wire
 from slaqd.act.past import Ask
 from slaqd.adapter import Registration
 from slaqd.daemon.doctor import of_daemon
+from slaqd.daemon.door import Buckets
 from slaqd.daemon.loop import Loop, Parts, refusals
 from slaqd.daemon.rights import Rights
 from slaqd.daemon.view import ended_view
@@ -30,6 +31,12 @@ MOST_REGISTERED = 10_000
 MOST_REGISTERED_BYTES = 8 * 1024 * 1024
 """So many bytes may their registrations have, those that ended within `SHOW_ENDED_S` included."""
 LONGEST_NAME = 256
+HISTORIES_PER_S = 1.0
+HISTORIES_BURST = 20.0
+"""So often may a user who is no admin ask for the history: each answer reads thousands of rows."""
+BRAKES_PER_S = 0.5
+BRAKES_BURST = 30.0
+"""So often may a user who is no admin pull brakes: each is an event, and pushes an older one out."""
 
 _BRAKE_S = 1.5
 """A brake waits this long for the act that is going on: less than slaqctl waits for its answer."""
@@ -51,6 +58,8 @@ class Verbs:
             everybody=everybody,
             admins=lambda: loop.config.slaqd.admin_group,
         )
+        self._histories = Buckets(HISTORIES_PER_S, HISTORIES_BURST, parts.clock.monotonic)
+        self._brakes = Buckets(BRAKES_PER_S, BRAKES_BURST, parts.clock.monotonic)
         self._started = parts.clock.wall()
         self._table: Mapping[Verb, Callable[[msgspec.Raw, int], Any]] = {
             Verb.STATUS: self._status,
@@ -94,7 +103,7 @@ class Verbs:
             paused=self._loop.paused,
             policy=config.policy.name,
             adapter=section.adapter,
-            epoch_s=section.epoch_s,
+            epoch_s=self._loop.epoch_s,
             started=self._started,
             cycles=view.cycles,
             sentence=view.sentence,
@@ -156,6 +165,7 @@ class Verbs:
 
     def _history(self, raw: msgspec.Raw, uid: int) -> list[wire.EventView]:
         args = _decode(raw, wire.HistoryArgs)
+        self._rights.check_often(uid, self._histories, "the history")
         whose = None if self._rights.admin(uid) else uid
         return list(self._parts.journal.past(Ask(job=args.job, since=args.since, uid=whose)))
 
@@ -232,9 +242,9 @@ class Verbs:
         if job is None:
             self._rights.check_admin(uid, "a brake on everything")
             self._parts.journal.pause_all(paused=paused)
+            self._note("paused" if paused else "resumed", None, uid)
         else:
-            self._parts.journal.pause(self._key(job, uid), paused=paused)
-        self._note("paused" if paused else "resumed", job, uid)
+            self._pause_one(self._one(job, uid), uid, paused=paused)
         # What was being done when the brake was pulled is over when the answer comes.
         with self._loop.hands_free(_BRAKE_S):
             self._loop.wake()
@@ -283,26 +293,33 @@ class Verbs:
             journal.pause_all(paused=True)
             self._note("paused", None, uid)
             return [registration.key for registration in journal.registrations()]
-        key = self._key(job, uid)
-        journal.pause(key, paused=True)
-        self._note("paused", job, uid)
-        return [key]
+        one = self._one(job, uid)
+        self._pause_one(one, uid, paused=True)
+        return [one.key]
 
-    def _note(self, what: str, job: str | None, uid: int) -> None:
+    def _pause_one(self, one: Registration, uid: int, *, paused: bool) -> None:
+        journal = self._parts.journal
+        was = one.key in journal.paused()
+        journal.pause(one.key, paused=paused)
+        if paused != was:  # asked again and again, it would push others' events out of the history
+            self._note("paused" if paused else "resumed", one, uid)
+
+    def _note(self, what: str, one: Registration | None, uid: int) -> None:
         """Put into the history what was asked, where the job's owner finds it, and by whom."""
-        owners = [view.uid for key, view in self._loop.view.jobs.items() if key.id == job]
+        job, owner = (None, None) if one is None else (one.key.id, one.owner.uid)
         with suppress(StateError):  # what was asked is on disk already
             self._parts.journal.tell(
-                what, f"asked by uid {uid}", self._parts.clock.wall(), job=job, uid=next(iter(owners), None)
+                what, f"asked by uid {uid}", self._parts.clock.wall(), job=job, uid=owner
             )
 
-    def _key(self, job: str, uid: int) -> JobKey:
-        """Find a job that ``uid`` may act on."""
-        keys = [item.key for item in self._parts.journal.registrations() if item.key.id == job]
-        if not keys:
+    def _one(self, job: str, uid: int) -> Registration:
+        """Find a job that ``uid`` may act on, as often as one user may pull brakes."""
+        found = [item for item in self._parts.journal.registrations() if item.key.id == job]
+        if not found:
             raise ControlError("not_found", f"slaqd knows no running job {job!r}; see: slaqctl jobs")
-        self._rights.check_act(uid, keys[-1])
-        return keys[-1]
+        self._rights.check_act(uid, found[-1].key)
+        self._rights.check_often(uid, self._brakes, "brakes on jobs")
+        return found[-1]
 
 
 def _decode(raw: msgspec.Raw, kind: type[A]) -> A:

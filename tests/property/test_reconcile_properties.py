@@ -226,7 +226,7 @@ class JournalMachine(RuleBasedStateMachine):
     @rule(which=KEYS, units=st.integers(1, 9), name=st.integers())
     def intend(self, which: JobKey, units: int, name: int) -> None:
         if str(name) not in self.rows:
-            self.journal.intend([Admit(str(name), which, "one", units)], {}, 50.0)
+            self.journal.intend([Admit(str(name), which, "one", units)], {}, 50.0, {})
             self.rows[str(name)] = None
 
     @rule(data=st.data(), accepted=st.booleans())

@@ -63,6 +63,8 @@ def test_an_unknown_key_is_named_with_file_and_line(text: str, line: int, key: s
         ("[slaqd]\nepoch_s = nan\n", 2, "slaqd.epoch_s"),
         ("[slaqd]\nepoch_s = inf\n", 2, "slaqd.epoch_s"),
         ("[slaqd]\nepoch_s = 0\n", 2, "slaqd.epoch_s"),
+        ("[slaqd]\nepoch_s = 1e-300\n", 2, "slaqd.epoch_s"),
+        ("[slaqd]\nepoch_s = 0.049\n", 2, "slaqd.epoch_s"),
         ("[slaqd]\nstate_dir = 7\n", 2, "slaqd.state_dir"),
         ("slaqd = 3\n", 1, "slaqd"),
         ("[[slaqd]]\nmode = 'observe'\n", 1, "slaqd"),
@@ -177,6 +179,39 @@ def test_the_home_of_nobody_is_named_with_its_line(tmp_path: Path, key: str) -> 
     with pytest.raises(ConfigError) as caught:
         load_config(path)
     assert str(caught.value).startswith(f"{path}:2: slaqd.{key}: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "key", "why"),
+    [
+        ("[slaqd]\nstate_dir = '/a\\u0000b'", 2, "slaqd.state_dir", "NUL"),
+        ("[slaqd]\nsocket = '/a\\u0000b'", 2, "slaqd.socket", "NUL"),
+        (f"[slaqd]\nsocket = '/{'x' * 107}'", 2, "slaqd.socket", "at most 107 bytes"),
+        (f"[slaqd]\nsocket = '/{'é' * 54}'", 2, "slaqd.socket", "at most 107 bytes"),
+        ("[slaqd]\nsocket = '/etc'", 2, "slaqd.socket", "is a directory"),
+        ("[agent]\nuser = 'a'\nsocket = '/a\\u0000b'", 3, "agent.socket", "not an absolute path"),
+        ("[agent]\nsocket = 'agent.sock'", 2, "agent.socket", "not an absolute path"),
+        (f"[agent]\nsocket = '/{'x' * 107}'", 2, "agent.socket", "at most 107 bytes"),
+        ("[agent]\nsocket = '/etc'", 2, "agent.socket", "is a directory"),
+        ("[metrics]\nlisten = 'unix:/etc'", 2, "metrics.listen", "is a directory"),
+        ("slaqd.socket = '/a/s'\n\nmetrics.listen = 'unix:/a/b/../s'", 3, "metrics.listen", "slaqd.socket"),
+        ("slaqd.socket = '/a/s'\nagent.socket = '/a/s'", 2, "agent.socket", "is the same as slaqd.socket"),
+    ],
+)
+def test_a_place_where_nothing_could_start_is_an_error_with_its_line(
+    tmp_path: Path, text: str, line: int, key: str, why: str
+) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text(text.replace("'", '"') + "\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=re.escape(why)) as caught:
+        load_config(path)
+    assert str(caught.value).startswith(f"{path}:{line}: {key}: ")
+
+
+def test_the_longest_path_that_a_socket_can_have_is_taken(tmp_path: Path) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text(f"slaqd.socket = '/{'x' * 106}'\n", encoding="utf-8")
+    assert len(load_config(path).slaqd.socket) == 107
 
 
 @pytest.mark.parametrize("missing", ["nothing there", "a file in the way"])

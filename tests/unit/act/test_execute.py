@@ -46,7 +46,7 @@ class Stub:
 
 
 def done(journal: Journal, adapter: Any, actions: Sequence[Action]) -> list[Outcome]:
-    return [item.outcome for item in execute(adapter, journal, ManualClock(), actions, {}, 2000.0)]
+    return [item.outcome for item in execute(adapter, journal, ManualClock(), actions, {}, {}, 2000.0)]
 
 
 def outcomes(journal: Journal) -> list[str | None]:
@@ -110,7 +110,7 @@ def test_what_was_done_is_told_even_if_the_outcome_cant_be_written(journal: Jour
 def test_with_the_fake_manager_units_are_held(journal: Journal) -> None:
     clock = ManualClock()
     adapter = FakeAdapter(FakeConfig(), clock, journal)
-    execute(adapter, journal, clock, acts(), {}, clock.monotonic() + 1)
+    execute(adapter, journal, clock, acts(), {}, {}, clock.monotonic() + 1)
     assert adapter.manager.held == {key(1): 1, key(2): 2}
 
 
@@ -136,7 +136,7 @@ def test_a_snapshot_older_than_two_cycles_or_of_no_time_is_called_so(
 def test_where_the_bar_gives_a_reason_nothing_is_asked_and_all_may_be_tried_again(journal: Journal) -> None:
     clock = ManualClock()
     adapter = FakeAdapter(FakeConfig(), clock, journal)
-    done = execute(adapter, journal, clock, acts(), {}, 2000.0, bar=lambda: "the file stop is there")
+    done = execute(adapter, journal, clock, acts(), {}, {}, 2000.0, bar=lambda: "the file stop is there")
     assert [each.outcome for each in done] == [Refused("the file stop is there", retry=True)] * 2
     assert adapter.manager.held == {}
     assert [(row.outcome, row.outcome_why) for row in journal.actions()] == [
@@ -152,7 +152,7 @@ def test_the_bar_is_looked_at_when_the_intents_are_on_disk(journal: Journal) -> 
         seen.append(len(list(journal.actions())))
         return ""
 
-    done = execute(FakeAdapter(FakeConfig(), clock, journal), journal, clock, acts(), {}, 2000.0, bar)
+    done = execute(FakeAdapter(FakeConfig(), clock, journal), journal, clock, acts(), {}, {}, 2000.0, bar)
     assert seen == [2]
     assert [each.outcome for each in done] == [Accepted()] * 2
 
@@ -160,7 +160,7 @@ def test_the_bar_is_looked_at_when_the_intents_are_on_disk(journal: Journal) -> 
 def test_the_journal_holds_whose_the_job_is_what_it_had_and_when_the_answer_came(journal: Journal) -> None:
     clock = ManualClock()
     adapter = FakeAdapter(FakeConfig(), clock, journal)
-    execute(adapter, journal, clock, acts(), {key(1): 7}, 2000.0, uids={key(1): 1000, key(2): 2000})
+    execute(adapter, journal, clock, acts(), {key(1): 7}, {key(1): 1000, key(2): 2000}, 2000.0)
     asked = [one for one in journal.past(Ask()) if one.what == "Adopt"]
     assert [(one.job, one.uid, one.before, one.units) for one in asked] == [
         ("1", 1000, 7, 1),

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from modelled import key, registration
 
-from slaqd.act import Journal
+from slaqd.act import Journal, schema
 from slaqd.errors import StateError
 from slaqd.types import Accepted, JobKey, Refused, Restore, SetUnits, Unknown
 
@@ -50,7 +50,7 @@ def test_what_was_kept_is_there_after_a_crash(journal: Journal) -> None:
     journal.note(key(1), "hold", "cgroup1")
     journal.pause(key(1), paused=True)
     journal.keep_fact("paused", "1")
-    journal.intend([set_units("1.1-1", 1, 4)], {key(1): 2}, 50.0)
+    journal.intend([set_units("1.1-1", 1, 4)], {key(1): 2}, 50.0, {})
     other = Journal(journal.path)  # the first one is not closed: as after SIGKILL
     assert other.registrations() == [registration(1)]
     assert other.notes(key(1)) == {"hold": "cgroup1"}
@@ -71,6 +71,30 @@ def test_the_same_job_once_more_replaces_it(journal: Journal) -> None:
     journal.register(registration(1, waits=True))
     journal.register(registration(1, waits=False))
     assert journal.registrations() == [registration(1, waits=False)]
+
+
+def test_a_paused_job_that_is_registered_once_more_stays_paused(journal: Journal) -> None:
+    for number in (1, 2):
+        journal.register(registration(number))
+    journal.pause(key(1), paused=True)
+    for number in (1, 2):
+        journal.register(registration(number, submitted=300.0))
+    assert journal.paused() == {key(1)}
+    assert [item.submitted for item in journal.registrations()] == [300.0, 300.0]
+    assert schema.flaw(journal._db) is None
+
+
+def test_a_job_that_is_registered_after_its_end_runs_and_ends_anew(journal: Journal) -> None:
+    journal.register(registration(1))
+    journal.keep_exit_status(key(1), 137)
+    journal.end(key(1), 200.0, "{}")
+    journal.register(registration(1))
+    assert journal.ended(0.0) == []
+    assert journal.registrations() == [registration(1)]
+    journal.end(key(1), 300.0, "")
+    (row,) = journal.ended(0.0)
+    assert (row.ended, row.exit_status, row.last) == (300.0, None, "")
+    assert schema.flaw(journal._db) is None
 
 
 def test_an_id_used_again_is_another_job(journal: Journal) -> None:
@@ -179,7 +203,7 @@ def test_notes_are_replaced_by_name_and_forgotten_by_job(journal: Journal) -> No
 
 def test_outcomes_stand_beside_their_intents(journal: Journal) -> None:
     restore = Restore(id="c", key=key(3), incarnation="one", why="asked")
-    journal.intend([set_units("a", 1, 4), set_units("b", 2, 1), restore], {key(1): None, key(2): 3}, 50.0)
+    journal.intend([set_units("a", 1, 4), set_units("b", 2, 1), restore], {key(1): None, key(2): 3}, 50.0, {})
     journal.record([("a", Accepted()), ("b", Refused("too small")), ("c", Unknown("silence"))], 51.0)
     shown = [(row.id, row.before, row.units, row.outcome, row.outcome_why) for row in journal.actions()]
     assert shown == [
@@ -191,7 +215,7 @@ def test_outcomes_stand_beside_their_intents(journal: Journal) -> None:
 
 
 def test_an_outcome_once_written_is_not_overwritten(journal: Journal) -> None:
-    journal.intend([set_units("a", 1, 4)], {}, 50.0)
+    journal.intend([set_units("a", 1, 4)], {}, 50.0, {})
     journal.record([("a", Accepted())], 51.0)
     journal.record([("a", Refused("late"))], 52.0)
     assert [row.outcome for row in journal.actions()] == ["Accepted"]
@@ -203,8 +227,8 @@ def test_starts_are_counted_and_what_is_a_month_old_goes(journal: Journal) -> No
     journal.register(registration(2))
     journal.end(key(1), now - 31 * DAY, "{}")
     journal.end(key(2), now - 29 * DAY, "{}")
-    journal.intend([set_units("old", 1, 1)], {}, now - 31 * DAY)
-    journal.intend([set_units("young", 2, 1)], {}, now - 29 * DAY)
+    journal.intend([set_units("old", 1, 1)], {}, now - 31 * DAY, {})
+    journal.intend([set_units("young", 2, 1)], {}, now - 29 * DAY, {})
     assert journal.begin_run(now) == 1
     assert journal.begin_run(now) == 2
     assert [row.registration.key for row in journal.ended(0.0)] == [key(2)]
@@ -234,9 +258,9 @@ def test_several_threads_may_write_at_once(journal: Journal) -> None:
 def test_a_write_that_fails_leaves_nothing_behind(journal: Journal) -> None:
     bad = [set_units("a", 1, 4), SetUnits(id="b", key=key(2), incarnation="one", units=2**70)]
     with pytest.raises(StateError, match="the journal can't be used"):
-        journal.intend(bad, {}, 50.0)
+        journal.intend(bad, {}, 50.0, {})
     assert list(journal.actions()) == []
-    journal.intend([set_units("a", 1, 4)], {}, 50.0)
+    journal.intend([set_units("a", 1, 4)], {}, 50.0, {})
     assert len(list(journal.actions())) == 1
 
 
@@ -295,7 +319,7 @@ def test_an_older_journal_goes_on_being_used(journal: Journal) -> None:
 
 def test_a_daemon_that_runs_for_long_keeps_thirty_days(journal: Journal) -> None:
     for day in range(40):
-        journal.intend([set_units(f"{day}", 1, 4)], {}, day * DAY)
+        journal.intend([set_units(f"{day}", 1, 4)], {}, day * DAY, {})
         journal.register(registration(day))
         journal.end(key(day), day * DAY, "")
     assert [row.id for row in journal.actions()] == [f"{day}" for day in range(9, 40)]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -10,7 +12,7 @@ import pytest
 from modelled import key, registration
 
 from slaqd.act import Journal
-from slaqd.act.past import Ask, read_past
+from slaqd.act.past import Ask, past, read_past
 from slaqd.act.records import Change, Observation
 from slaqd.errors import StateError
 from slaqd.types import Accepted, Admit, Owner, Refused, SetUnits
@@ -95,5 +97,25 @@ def test_reading_the_file_gives_the_same_and_changes_nothing(journal: Journal) -
 
 def test_a_journal_of_another_schema_is_not_guessed_at(journal: Journal) -> None:
     journal._db.execute("PRAGMA user_version = 1")
-    with pytest.raises(StateError, match="its schema is 1, this slaqd reads 2"):
+    with pytest.raises(StateError, match="its schema is 1, this slaqd reads 3"):
         read_past(journal.path, Ask())
+
+
+@pytest.mark.parametrize("job", [None, "1"])
+def test_a_users_history_never_reads_through_what_is_others(journal: Journal, job: str | None) -> None:
+    asked: list[str] = []
+    with closing(sqlite3.connect(journal.path)) as db:
+        db.set_trace_callback(asked.append)
+        past(db, Ask(uid=3000, job=job))
+        db.set_trace_callback(None)
+        plans = [row[3] for each in asked for row in db.execute(f"EXPLAIN QUERY PLAN {each}")]
+    assert len(asked) == 6
+    assert len(plans) == 6  # no step of its own for sorting, either
+    assert [plan for plan in plans if "USING INDEX" not in plan or "SCAN" in plan] == []
+
+
+def test_a_history_is_read_while_the_journal_is_being_written(journal: Journal) -> None:
+    with journal._writing() as db:
+        db.execute("INSERT INTO events (at, what, why) VALUES (19.0, 'stopped', '')")
+        assert told(journal)[-1] == (18.0, "paused", "2")
+    assert told(journal)[-1] == (19.0, "stopped", "")

@@ -32,7 +32,7 @@ def act(journal: Journal, turn: int, now: float) -> None:
     """Do in one turn more of everything than a limit lets in."""
     numbers = range(turn * 25, turn * 25 + 25)
     actions = [SetUnits(f"{number}", key(number), "one", 3, "gain") for number in numbers]
-    journal.intend(actions, {}, now)
+    journal.intend(actions, {}, now, {})
     changes = [Change(key(number), 1000, 3, "gain", 0.1) for number in numbers]
     journal.keep_seen(changes, [Observation(key(f"o{number}"), 1000, "log") for number in numbers], now)
     for number in numbers:

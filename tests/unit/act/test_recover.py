@@ -42,7 +42,7 @@ def fill(folder: Path) -> tuple[Journal, Truth]:
         journal.register(registration(number))
         journal.note(key(number), "hold", "cgroup1 " * 20)
     for number in range(60):
-        journal.intend([SetUnits(f"{number}", key(number % JOBS), "one", 3, "gain")], {}, NOW)
+        journal.intend([SetUnits(f"{number}", key(number % JOBS), "one", 3, "gain")], {}, NOW, {})
         journal.record([(f"{number}", Accepted())], NOW)
     journal.pause(key(3), paused=True)
     journal.pause_all(paused=True)
@@ -330,7 +330,7 @@ def test_one_that_has_been_followed_by_another_writes_no_more(tmp_path: Path) ->
     with pytest.raises(StateError, match="another slaqd has taken this journal over"):
         first.keep_fact("a", "2")
     with pytest.raises(StateError, match="taken this journal over"):
-        first.intend([SetUnits("x", key(1), "one", 3)], {}, NOW)
+        first.intend([SetUnits("x", key(1), "one", 3)], {}, NOW, {})
     assert second.fact("a") == "1"
     assert list(second.actions()) == []
     first.close()

@@ -100,7 +100,7 @@ def test_a_taken_over_journal_has_the_form_of_a_new_one(old: Path) -> None:
 
 
 def test_a_migration_that_breaks_off_leaves_the_old_file(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    half = (2, [*schema.MIGRATIONS[1][1][:9], "INSERT INTO nowhere VALUES (1)"])
+    half = (schema.SCHEMA, [*schema.MIGRATIONS[1][1][:9], "INSERT INTO nowhere VALUES (1)"])
     monkeypatch.setattr(schema, "MIGRATIONS", {1: half})
     with pytest.raises(StateError, match="nowhere"):
         Journal(old)
@@ -111,6 +111,38 @@ def test_a_migration_that_breaks_off_leaves_the_old_file(old: Path, monkeypatch:
     journal = open_journal(old, 60.0)
     assert len(journal.registrations()) == 2
     journal.close()
+
+
+def back_to_the_second(journal: Journal) -> None:
+    """Give a journal the form in which slaqd left it before users had indexes of their own."""
+    made = journal._db.execute("SELECT name FROM sqlite_master WHERE name LIKE '%_of'").fetchall()
+    assert len(made) == 6
+    for (name,) in made:
+        journal._db.execute(f"DROP INDEX {name}")
+    journal._db.execute("PRAGMA user_version = 2")
+    journal.close()
+
+
+def test_a_journal_of_the_second_form_is_taken_over_whole(journal: Journal) -> None:
+    journal.register(registration(1))
+    journal.note(key(1), "hold", "x")
+    back_to_the_second(journal)
+    again = open_journal(journal.path, 60.0)
+    assert again.unconfirmed == ""
+    assert schema.version_of(again._db) == schema.SCHEMA
+    assert schema.flaw(again._db) is None
+    assert again.registrations() == [registration(1)]
+    assert again.notes(key(1)) == {"hold": "x"}
+    again.close()
+
+
+def test_damage_in_a_journal_of_the_second_form_is_found(journal: Journal) -> None:
+    journal.register(registration(1))
+    journal._db.execute("UPDATE jobs SET sum = 0")
+    back_to_the_second(journal)
+    again = open_journal(journal.path, 60.0)
+    assert "1 of its rows in 'jobs' were not written by slaqd" in again.unconfirmed
+    again.close()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from modelled import key, registration
 
-from slaqd.act import Journal, open_journal
+from slaqd.act import Journal, open_journal, schema
 from slaqd.act import recover as room
 from slaqd.errors import StateError
 
@@ -31,6 +31,7 @@ def path(tmp_path: Path) -> Path:
 
 def change(path: Path, *statements: str) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        schema.teach(db)
         for statement in statements:
             db.execute(statement)
 
@@ -142,3 +143,14 @@ def test_tables_in_a_file_that_has_no_number_are_not_slaqds(tmp_path: Path) -> N
     change(path, "PRAGMA journal_mode = WAL", "CREATE TABLE t (x)")
     with closing(open_journal(path, NOW)) as journal:
         assert "was damaged (the number of its schema is wrong)" in journal.unconfirmed
+
+
+def test_a_row_that_cant_be_read_though_its_sum_is_right_is_lost_alone(path: Path) -> None:
+    change(path, f"UPDATE jobs SET registration = '{{}}' WHERE job = '{key(1).id}'")  # noqa: S608 - our own
+    assert room.flaw_of(path) is None
+    with pytest.raises(StateError, match=r"the journal can't be read: .* missing required field"):
+        room.kept(path)
+    change(path, f"UPDATE notes SET sum = sum + 1 WHERE job = '{key(2).id}'")  # noqa: S608 - our own
+    with closing(open_journal(path, NOW)) as journal:
+        assert [each.key for each in journal.registrations()] == [key(2)]
+        assert "saved from it: jobs 1, notes 0" in journal.unconfirmed

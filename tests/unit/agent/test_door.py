@@ -18,7 +18,7 @@ from living import wait_for
 
 from slaqd.agent import service
 from slaqd.agent.client import Agent
-from slaqd.agent.protocol import Greeting, Hello, Reply, receive, send
+from slaqd.agent.protocol import ClosedError, Greeting, Hello, Reply, receive, send
 from slaqd.agent.service import Door
 
 ME = frozenset({os.geteuid()})
@@ -78,6 +78,32 @@ def test_one_conversation_too_many_is_sent_away_and_the_door_is_open_once_one_en
         assert not is_hung_up(sock)
     for each in socks:
         each.close()
+
+
+def test_a_conversation_that_the_other_side_has_ended_takes_no_place_though_its_thread_is_late(
+    session: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(*_: object) -> None:
+        session.go_on.wait(60)
+        raise ClosedError
+
+    monkeypatch.setattr(service, "receive", late)
+    made = door(session)
+    for _ in range(3 * service.MOST_AT_ONCE):
+        knock(made).close()
+    assert len(made.talks) == 3 * service.MOST_AT_ONCE
+    with knock(made) as sock:
+        assert not is_hung_up(sock)
+
+
+def test_an_answer_under_way_keeps_its_place_though_nobody_waits_for_it(session: Slow) -> None:
+    made = door(session)
+    for _ in range(service.MOST_AT_ONCE):
+        with knock(made) as sock:
+            send(sock, Hello())
+            wait_for(lambda: all(talk.since for talk in made.talks.values()), lambda: "all are under way")
+    with knock(made) as sock:
+        assert is_hung_up(sock)
 
 
 def test_an_answer_that_takes_too_long_means_that_the_agent_hangs_and_silence_does_not(session: Slow) -> None:

@@ -480,3 +480,23 @@ def test_what_is_said_of_a_message_too_long_or_senseless_is_that_the_other_side_
             here.shutdown(socket.SHUT_WR)
             with pytest.raises(ClosedError):
                 receive(there, Request, most)
+
+
+def test_a_fault_of_slaqds_own_is_said_of_each_source_and_of_the_one_that_met_it_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def breaks(*_: object) -> None:
+        raise ZeroDivisionError
+
+    forker = FakeForker()
+    forker.serve = answering(framed(Done(pack(CURVE), b"", again=False)))
+    monkeypatch.setattr(turns, "wear", lambda _: None)
+    monkeypatch.setattr(turns, "signature", lambda *_: Signature(ino=1))
+    monkeypatch.setattr(Users, "find", lambda _, uid: User(uid, uid, ()))
+    monkeypatch.setattr(Turn, "_take", breaks)
+    sources = tuple(msgspec.structs.replace(SOURCE, job=job) for job in "123")
+    answer = Session(forker, 1).answer(Look(0.0, sources))  # type: ignore[arg-type]
+    forker.close()
+    assert isinstance(answer, Looked)
+    said = [(each.job, "a fault of slaqd's own" in each.refused) for each in answer.readings]
+    assert said == [("1", True), ("2", True), ("3", True)]

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from put_together import MYSELF, Daemon
 
 from slaqd.act import Journal
-from slaqd.adapter import Registration
-from slaqd.config import AgentSection, Config, SlaqdSection
+from slaqd.adapter import Registration, load
+from slaqd.config import AgentSection, Config, EnforceSection, SlaqdSection, parse_config
 from slaqd.daemon import alone, checks, doctor
 from slaqd.daemon.alone import of_place
 from slaqd.errors import AdapterUnavailable
@@ -94,6 +96,63 @@ def test_a_configuration_that_others_can_change_is_an_error(tmp_path: Path, mode
     file.touch(mode=0o644)
     (file if which == "file" else tmp_path).chmod(mode | 0o100)
     assert seen(checks.of_config(Config(path=str(file))), "others can change it") == [ERROR]
+
+
+def test_a_directory_anywhere_above_the_configuration_that_others_can_change_is_an_error(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "open" / "sub"
+    folder.mkdir(parents=True)
+    (folder / "c.toml").touch(mode=0o644)
+    config = Config(path=str(folder / "c.toml"))
+    assert seen(checks.of_config(config), "only its owner can change it") == [OK]
+    folder.parent.chmod(0o1777)
+    assert seen(checks.of_config(config), "only its owner can change it") == [OK]
+    folder.parent.chmod(0o777)
+    assert seen(checks.of_config(config), f"{folder.parent}: others can change it (mode 0777)") == [ERROR]
+    (tmp_path / "link").symlink_to(folder)
+    for path in (tmp_path / "link" / "c.toml", folder.parent / ".." / "open" / "sub" / "c.toml"):
+        found = checks.of_config(Config(path=str(path)))
+        assert seen(found, f"{folder.parent}: others can change it") == [ERROR]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a link away")
+def test_a_link_of_another_users_on_the_way_to_the_configuration_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "c.toml").touch(mode=0o644)
+    (tmp_path / "hers").symlink_to(tmp_path / "mine")
+    os.lchown(tmp_path / "hers", 20_001, -1)
+    found = checks.of_config(Config(path=str(tmp_path / "hers" / "c.toml")))
+    assert seen(found, f"{tmp_path / 'hers'}: belongs to uid 20001") == [ERROR]
+
+
+def test_a_group_or_a_user_that_this_machine_doesnt_know_is_a_warning_with_its_line() -> None:
+    text = "[slaqd]\nadmin_group = '{}'\n[enforce]\n\nusers = ['root', '{}']\n"
+    found = checks.of_names(parse_config(text.format("nosuchgroup", "nosuchuser"), "c.toml"))
+    assert [each.severity for each in found] == [WARNING, WARNING]
+    assert found[0].what == "c.toml:2: slaqd.admin_group: no group is called 'nosuchgroup' here"
+    assert found[1].what == "c.toml:5: enforce.users: no user is called 'nosuchuser' here"
+    assert checks.of_names(parse_config(text.format("root", "root"), "c.toml")) == []
+
+
+def test_a_pool_that_the_manager_doesnt_have_is_a_warning(tmp_path: Path) -> None:
+    enforce = EnforceSection(pools=("typo",), users=("nosuchuser",))
+    daemon = Daemon(tmp_path, enforce=enforce)
+    words = "enforce.pools: the manager has no pool 'typo'"
+    assert seen(daemon.ask(Verb.DOCTOR, list[Finding]), words) == []
+    daemon.cycle()
+    found = daemon.ask(Verb.DOCTOR, list[Finding])
+    assert seen(found, words) == [WARNING]
+    assert seen(found, "no user is called 'nosuchuser'") == [WARNING]
+    daemon.journal.close()
+    found = of_place(Config(slaqd=place(tmp_path).slaqd, enforce=EnforceSection(pools=("typo", "local"))))
+    assert seen(found, "enforce.pools") == [WARNING]
+
+
+@pytest.mark.parametrize("mode", [0o720, 0o777])
+def test_a_state_directory_that_others_can_change_is_an_error(tmp_path: Path, mode: int) -> None:
+    tmp_path.chmod(mode)
+    assert seen(checks.of_state(tmp_path), f"others can change the state (mode {mode:04o})") == [ERROR]
 
 
 def test_without_a_configuration_the_defaults_are_said() -> None:
@@ -252,7 +311,7 @@ def test_without_a_daemon_a_broken_journal_is_an_error_and_left_as_it_is(
     (tmp_path / "state").mkdir(mode=0o700)
     file = tmp_path / "state" / "journal.sqlite"
     file.write_bytes(content)
-    assert seen(of_place(place(tmp_path)), "the journal can't be read") == [ERROR]
+    assert seen(of_place(place(tmp_path)), "the journal is damaged: ") == [ERROR]
     assert file.read_bytes() == content
     assert [each.name for each in file.parent.iterdir()] == [file.name]
 
@@ -279,3 +338,34 @@ def test_without_a_daemon_no_log_is_opened_with_more_rights_than_its_owners(tmp_
     (finding,) = alone._logs([hers])
     assert "not looked at" in finding.what
     assert "canary" not in finding.what
+
+
+def test_without_a_daemon_a_journal_that_the_next_start_would_set_aside_is_never_called_whole(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "state").mkdir(mode=0o700)
+    file = tmp_path / "state" / "journal.sqlite"
+    with closing(Journal(file)) as journal:
+        key = JobKey("local", "1", 7)
+        journal.register(Registration(key=key, owner=MYSELF, tag=Tag(), name="x", cwd="/", submitted=1.0))
+    with closing(sqlite3.connect(file, isolation_level=None)) as db:
+        db.execute("UPDATE jobs SET sum = sum + 1")
+    found = of_place(place(tmp_path))
+    assert seen(found, "the journal is damaged: 1 of its rows in 'jobs' were not written by slaqd") == [ERROR]
+    assert seen(found, "the journal is whole") == []
+    assert [each.name for each in file.parent.iterdir()] == [file.name]
+
+
+def test_without_a_daemon_the_adapter_is_closed_whatever_happens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[bool] = []
+
+    def breaks(_self: object, _deadline: float) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(load("local"), "snapshot", breaks)
+    monkeypatch.setattr(load("local"), "close", lambda _self, *, restore: closed.append(restore))
+    with pytest.raises(ZeroDivisionError):
+        of_place(place(tmp_path))
+    assert closed == [False]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
+import selectors
 import socket
 import struct
 import threading
@@ -11,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -270,3 +273,20 @@ def test_where_too_many_wait_the_door_is_shut_to_that_uid_alone() -> None:
     while any(sock.fileno() != -1 for sock in socks):
         assert time.monotonic() < until
         time.sleep(0.01)
+
+
+def test_a_connection_that_the_kernel_cant_watch_is_hung_up_on_and_the_next_one_is_answered(
+    serving: Serving, stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, real, refused = serving(), selectors.DefaultSelector.register, list[object]()
+
+    def full(self: Any, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        if data is not None and not refused:
+            refused.append(data)
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(self, fileobj, events, data)
+
+    monkeypatch.setattr(selectors.DefaultSelector, "register", full)
+    assert connected(path, stack).recv(1) == b""
+    assert asked(path) == "jobs"
+    assert len(refused) == 1

@@ -170,7 +170,7 @@ def test_a_socket_is_for_owner_and_group_and_goes_at_the_end(
     scrapes = Scrapes(where, numbers)
     assert where.path
     assert stat.S_IMODE(where.path.stat().st_mode) == 0o660
-    with pytest.raises(OSError, match="in use"):
+    with pytest.raises(OSError, match="another process answers there"):
         Scrapes(where, numbers)
     assert get(where)[0] == 200
     scrapes.close()
@@ -187,7 +187,7 @@ def test_a_socket_that_a_dead_slaqd_left_is_replaced_and_a_file_is_not(
     assert get(Address(path=path))[0] == 200
     scrapes.close()
     path.write_text("my thesis", encoding="utf-8")
-    with pytest.raises(OSError, match="in use"):
+    with pytest.raises(OSError, match="no socket is there already"):
         Scrapes(Address(path=path), numbers)
     assert path.read_text(encoding="utf-8") == "my thesis"
 

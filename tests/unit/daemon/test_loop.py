@@ -8,12 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
-from put_together import Make
+from put_together import Daemon, Make
 
 from slaqd.clock import SystemClock
 from slaqd.errors import StateError
+from slaqd.testing import ManualClock
 from slaqd.types import Lever, Mode, Outcome, Refused, Restore, Snapshot
+from slaqd.wire import StatusView, Verb
 
 
 def test_jobs_are_taken_up_and_share_the_room(make: Make) -> None:
@@ -327,6 +330,39 @@ def test_a_wish_wakes_the_loop_and_a_stop_ends_it(make: Make) -> None:
     daemon.loop.stop()
     thread.join(60)
     assert not thread.is_alive()
+
+
+@pytest.mark.parametrize(("said", "used"), [(0.05, 0.5), (0.5, 0.5), (0.7, 0.7)])
+def test_no_epoch_is_shorter_than_the_adapter_can_though_every_cycle_is_woken_early(
+    make: Make, monkeypatch: pytest.MonkeyPatch, said: float, used: float
+) -> None:
+    daemon = make(epoch_s=said)
+    can = msgspec.structs.replace(daemon.adapter.capabilities(), min_epoch_s=0.5)
+    monkeypatch.setattr(daemon.adapter, "capabilities", lambda: can)
+    woken = Woken(daemon)
+    monkeypatch.setattr(daemon.loop, "_stop", woken)
+    daemon.loop.run()
+    assert daemon.loop.view.cycles == 9
+    assert woken.shortest == [0.5] * 9
+    assert daemon.loop.epoch_s == used
+    assert daemon.ask(Verb.STATUS, StatusView).epoch_s == used
+
+
+class Woken:
+    """Stands for the loop's stop: lets it wait on the manual clock, then wakes it, nine times."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self.shortest: list[float] = []
+        self._daemon = daemon
+
+    def is_set(self) -> bool:
+        return len(self.shortest) == 9
+
+    def wait(self, seconds: float) -> None:
+        self.shortest.append(seconds)
+        assert isinstance(self._daemon.clock, ManualClock)
+        self._daemon.clock.advance(seconds)
+        self._daemon.loop.wake()
 
 
 def test_a_job_that_has_no_lever_is_shown_and_never_touched(make: Make) -> None:

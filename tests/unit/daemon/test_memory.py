@@ -251,6 +251,7 @@ def test_in_doubt_a_stop_touches_nothing(doubtful: Daemon) -> None:
     doubtful.loop.let_go()
     assert doubtful.adapter.closed is False
     assert doubtful.held() == held
+    assert list(doubtful.journal.actions()) == []
 
 
 def test_in_doubt_a_restart_is_still_in_doubt(doubtful: Daemon, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from slaqd.daemon import rights as rights_module
 from slaqd.daemon import verbs as verbs_module
 from slaqd.daemon.rights import Rights
 from slaqd.errors import AdapterUnavailable
+from slaqd.testing import ManualClock
 from slaqd.types import JobKey, Owner, Tag
 from slaqd.wire import EndedArgs, JobArgs, JobView, PlanView, RegisterArgs, StatusView, Verb
 
@@ -228,17 +229,16 @@ def test_who_is_in_a_group_is_asked_of_the_name_service_now_and_then(
     daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
-    now = [1000.0]
+    clock = ManualClock()
 
     def counts(uid: int, _group: str) -> bool:
         asked.append(uid)
         return len(asked) == 1
 
     monkeypatch.setattr(rights_module, "is_member", counts)
-    monkeypatch.setattr(rights_module.time, "monotonic", lambda: now[0])
-    rights = Rights(daemon.adapter, daemon.clock, everybody=True, admins=lambda: "hpc")
+    rights = Rights(daemon.adapter, clock, everybody=True, admins=lambda: "hpc")
     assert [rights.admin(BOB.uid) for _ in range(3)] == [True] * 3
-    now[0] += rights_module.MEMBER_S  # taken out of the group meanwhile
+    clock.advance(rights_module.MEMBER_S)  # taken out of the group meanwhile
     assert not rights.admin(BOB.uid)
     assert asked == [BOB.uid] * 2
 

@@ -125,7 +125,7 @@ def test_what_a_dead_slaqd_left_is_replaced_and_nothing_stays_behind(path: Path)
 
 @pytest.mark.usefixtures("server")
 def test_the_socket_of_a_living_slaqd_is_not_taken(path: Path) -> None:
-    with pytest.raises(StateError, match="another slaqd answers there"):
+    with pytest.raises(StateError, match="another process answers there"):
         Server(path, echo)
     assert Client(path).ask(wire.Verb.JOBS, dict[str, object])["verb"] == "jobs"
 

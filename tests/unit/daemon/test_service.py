@@ -11,6 +11,7 @@ from types import MethodType
 import msgspec
 import pytest
 from put_together import Daemon
+from structlog.testing import capture_logs
 
 from slaqd.clock import SystemClock
 from slaqd.config import Config, SlaqdSection
@@ -53,6 +54,22 @@ def test_a_second_signal_doesnt_keep_the_jobs_from_being_let_go(
     _serve(daemon.parts, once=False)
     assert daemon.adapter.closed is True
     assert [signal.getsignal(each) for each in ENDINGS] == before
+
+
+def test_a_configuration_that_others_can_change_and_a_name_that_nobody_has_are_warnings_at_the_start(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    (tmp_path / "slaqd.toml").touch()
+    (tmp_path / "slaqd.toml").chmod(0o666)
+    section = msgspec.structs.replace(daemon.parts.config.slaqd, admin_group="nosuchgroup")
+    config = msgspec.structs.replace(daemon.parts.config, slaqd=section)
+    with capture_logs() as said:
+        _serve(replace(daemon.parts, config=config), once=True)
+    warnings = [each["event"] for each in said if each["log_level"] == "warning"]
+    assert [words for words in warnings if "slaqd.toml" in words] == [
+        f"{tmp_path / 'slaqd.toml'}: others can change it (mode 0666)",
+        f"{tmp_path / 'slaqd.toml'}:1: slaqd.admin_group: no group is called 'nosuchgroup' here",
+    ]
 
 
 @pytest.mark.parametrize("below", ["nothing", "file/nothing"])

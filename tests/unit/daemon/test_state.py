@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,46 @@ def test_a_state_here_is_held_by_one_at_a_time(tmp_path: Path) -> None:
         assert (tmp_path / "state" / "lock").exists()
     with state(tmp_path / "state"):
         pass
+
+
+def refusal(directory: Path, *, left: bool = False) -> str:
+    with pytest.raises(StateError) as caught, state(directory, left=left):
+        pass
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("to", ["victim", "nothing"])
+def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path: Path, to: str) -> None:
+    (tmp_path / "victim").write_text("my thesis", encoding="utf-8")
+    folder = tmp_path / "state"
+    folder.mkdir(mode=0o700)
+    (folder / "lock").symlink_to(tmp_path / to)
+    assert "can't be used" in refusal(folder)
+    assert (tmp_path / "victim").read_text(encoding="utf-8") == "my thesis"
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_a_pipe_in_the_place_of_the_lock_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "lock")
+    assert "lock: no file; move it away" in refusal(tmp_path)
+
+
+@pytest.mark.parametrize("mode", [0o720, 0o702, 0o777, 0o1777])
+@pytest.mark.parametrize("left", [True, False])
+def test_a_state_that_others_can_change_is_refused_with_what_to_do(
+    tmp_path: Path, mode: int, *, left: bool
+) -> None:
+    tmp_path.chmod(mode)
+    assert f"(mode {mode:04o}); chmod go-w {tmp_path}; or name another directory" in refusal(
+        tmp_path, left=left
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a directory away")
+def test_a_state_of_another_user_is_refused_but_root_mends_what_her_daemon_left(tmp_path: Path) -> None:
+    os.chown(tmp_path, 20_001, -1)
+    assert "the state belongs to uid 20001, and this slaqd runs as uid 0; run it as" in refusal(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    with state(tmp_path, left=True):
+        assert (tmp_path / "lock").exists()

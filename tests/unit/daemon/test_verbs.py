@@ -14,13 +14,23 @@ from put_together import Daemon
 
 from slaqd import wire
 from slaqd.daemon import verbs as verbs_module
-from slaqd.types import Lever, Mode, Tag
+from slaqd.types import JobKey, Lever, Mode, Owner, Tag
 from slaqd.wire import JobArgs, JobView, PlanView, Registered, StatusView, Verb
 
 
 @pytest.fixture
 def daemon(tmp_path: Path) -> Iterator[Daemon]:
     made = Daemon(tmp_path)
+    yield made
+    made.journal.close()
+
+
+OWNER = Owner(uid=os.geteuid() + 1, name="eve")
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Iterator[Daemon]:
+    made = Daemon(tmp_path, everybody=True)
     yield made
     made.journal.close()
 
@@ -351,3 +361,63 @@ def test_a_full_disk_is_a_refusal_in_words(daemon: Daemon) -> None:
         assert "the journal can't be used" in failure.text
     assert "1" in jobs(daemon)
     assert daemon.held() == {"1": 8}
+
+
+def told(daemon: Daemon, uid: int = OWNER.uid) -> list[str]:
+    return [one.what for one in daemon.ask(Verb.HISTORY, list[wire.EventView], {}, uid)]
+
+
+def test_an_owner_finds_her_brake_in_her_history_before_any_cycle(shared: Daemon) -> None:
+    shared.start(100, owner=OWNER)
+    assert "is paused" in shared.ask(Verb.PAUSE, str, JobArgs(job="100"), OWNER.uid)
+    assert sorted(told(shared)) == ["paused", "registered"]
+
+
+def test_a_brake_on_a_reused_id_is_told_to_the_younger_jobs_owner(shared: Daemon) -> None:
+    shared.start(100, owner=msgspec.structs.replace(OWNER, uid=OWNER.uid + 1))
+    shared.cycle()
+    younger = JobKey("fake", "100", 8)
+    shared.journal.register(
+        msgspec.structs.replace(
+            shared.journal.registrations()[0], key=younger, owner=OWNER, submitted=shared.clock.wall() + 1.0
+        )
+    )
+    shared.ask(Verb.PAUSE, str, JobArgs(job="100"))
+    assert shared.journal.paused() == {younger}
+    assert sorted(told(shared)) == ["paused", "registered"]
+
+
+def test_a_brake_that_changes_nothing_is_no_event(shared: Daemon) -> None:
+    shared.start(100, owner=OWNER)
+    for verb in (Verb.RESUME, Verb.PAUSE, Verb.PAUSE, Verb.RESTORE, Verb.RESUME, Verb.RESUME):
+        shared.ask(verb, str, JobArgs(job="100"), OWNER.uid)
+    assert [what for what in told(shared) if what in {"paused", "resumed"}] == ["paused", "resumed"]
+
+
+def test_a_job_given_back_already_is_not_given_back_again(daemon: Daemon) -> None:
+    one = daemon.start(1)
+    daemon.cycle()
+    for _ in range(3):
+        assert "has back what it had" in daemon.ask(Verb.RESTORE, str, JobArgs(job="1"))
+        daemon.cycle()
+    assert [row.kind for row in daemon.journal.actions()] == ["Adopt", "Restore"]
+    daemon.ask(Verb.RESUME, str, JobArgs(job="1"))
+    daemon.cycle()
+    assert daemon.held() == {"1": 8}
+    daemon.ask(Verb.RESTORE, str, JobArgs(job="1"))
+    assert daemon.held() == {}
+    assert [row.kind for row in daemon.journal.actions() if row.key == one][-2:] == ["Adopt", "Restore"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "most"), [(Verb.HISTORY, verbs_module.HISTORIES_BURST), (Verb.PAUSE, verbs_module.BRAKES_BURST)]
+)
+def test_one_user_may_ask_only_so_often_and_nobody_else_is_kept_out(
+    shared: Daemon, verb: Verb, most: float
+) -> None:
+    shared.start(100, owner=OWNER)
+    asked = [shared.ask(verb, Any, JobArgs(job="100"), OWNER.uid) for _ in range(int(most) + 1)]
+    busy = [one for one in asked if isinstance(one, wire.Failure)]
+    assert [one.code for one in busy] == ["busy"]
+    assert busy[0] is asked[-1]
+    assert not isinstance(shared.ask(verb, Any, JobArgs(job="100")), wire.Failure)

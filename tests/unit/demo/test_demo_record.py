@@ -27,9 +27,9 @@ def test_only_what_was_accepted_counts_as_held(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.sqlite")
     acts = [Admit("1", KEY, "boot", 5), SetUnits("2", KEY, "boot", 9), SetUnits("3", KEY, "boot", 7)]
     for number, (act, outcome) in enumerate(zip(acts, [Accepted(), Refused("no"), Accepted()], strict=True)):
-        journal.intend([act], {}, 100.0 + number)
+        journal.intend([act], {}, 100.0 + number, {})
         journal.record([(act.id, outcome)], 100.5 + number)
-    journal.intend([Restore("4", KEY, "boot")], {}, 110.0)
+    journal.intend([Restore("4", KEY, "boot")], {}, 110.0, {})
     journal.record([("4", Accepted())], 110.0)
     journal.close()
     assert held_units(journal.path, 100.0) == {"42": [(0.5, 5.0), (2.5, 7.0), (10.0, 0.0)]}
@@ -37,9 +37,9 @@ def test_only_what_was_accepted_counts_as_held(tmp_path: Path) -> None:
 
 def test_an_act_without_an_answer_counts_if_the_next_one_found_it_done(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.sqlite")
-    journal.intend([SetUnits("1", KEY, "boot", 5)], {KEY: 2}, 101.0)
-    journal.intend([SetUnits("2", KEY, "boot", 8)], {KEY: 5}, 102.0)
-    journal.intend([SetUnits("3", KEY, "boot", 9)], {KEY: 5}, 103.0)
+    journal.intend([SetUnits("1", KEY, "boot", 5)], {KEY: 2}, 101.0, {})
+    journal.intend([SetUnits("2", KEY, "boot", 8)], {KEY: 5}, 102.0, {})
+    journal.intend([SetUnits("3", KEY, "boot", 9)], {KEY: 5}, 103.0, {})
     journal.close()
     assert held_units(journal.path, 100.0) == {"42": [(1.0, 5.0), (3.0, 9.0)]}
 

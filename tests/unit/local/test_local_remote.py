@@ -17,7 +17,7 @@ from slaqd_local.requests import MOST_PIDS, Gather, Hold, Lift
 from standing_kernel import ALICE, ALICES, BOB, Kernel
 
 from slaqd.adapter import Registration
-from slaqd.errors import AgentUnavailable
+from slaqd.errors import AdapterUnavailable, AgentUnavailable
 from slaqd.testing import ManualClock, MemoryStore
 from slaqd.types import (
     Accepted,
@@ -153,8 +153,22 @@ def test_a_stop_gives_an_agent_that_is_gone_up(world: World) -> None:
         world.kernel.start(number, ALICE, "/alices")
         assert world.do(Adopt("a", key, BOOT, 1)) == [Accepted()]
     world.agent.down, world.agent.asked = True, []
-    world.adapter.close(restore=True)
+    with pytest.raises(AdapterUnavailable, match=r"could not be let go: 10$"):
+        world.adapter.close(restore=True)
     assert len(world.agent.asked) == 2  # her first job once, and once more
+
+
+def test_a_stop_tells_of_a_job_that_the_kernel_keeps_held_and_lets_the_others_go(world: World) -> None:
+    assert world.do(ADOPT) == [Accepted()]
+    more_jobs(world, {301: BOB})
+    name = "cpu.max" if "" in world.kernel.mounts else "cpu.cfs_quota_us"
+    refusing, freed = (next(world.kernel.at.glob(f"cgroup/**/job-{pid}-7/{name}")) for pid in (101, 301))
+    held = freed.read_text()
+    refusing.unlink()
+    refusing.mkdir()
+    with pytest.raises(AdapterUnavailable, match=r"could not be let go: 1$"):
+        world.adapter.close(restore=True)
+    assert freed.read_text() != held
 
 
 def more_jobs(world: World, owners: Mapping[int, int]) -> None:
@@ -187,7 +201,8 @@ def test_one_users_lost_answer_leaves_no_other_under_quota_at_the_end(world: Wor
     more_jobs(world, {301: BOB, 302: ALICE})
     assert world.do(ADOPT) == [Accepted()]
     world.agent.slow, world.agent.asked = {ALICE}, []
-    world.adapter.close(restore=True)
+    with pytest.raises(AdapterUnavailable, match=r"could not be let go: 2$"):
+        world.adapter.close(restore=True)
     assert sorted(getattr(each, "uid", 0) for each in world.agent.asked) == [ALICE, ALICE, BOB]
     assert isinstance(world.agent.asked[-1], Lift)
 
