@@ -39,7 +39,7 @@ from slaqd_local.requests import Gather, GiveBack, Hold, Lift
 
 from slaqd.agent.client import Agent
 from slaqd.clock import SystemClock
-from slaqd.errors import AgentUnavailable
+from slaqd.errors import AdapterUnavailable, AgentUnavailable
 from slaqd.testing import MemoryStore
 from slaqd.types import Accepted, Adopt, JobKey, Refused, Restore, SetUnits, Severity, Unknown
 
@@ -265,7 +265,8 @@ def test_an_agent_that_is_gone_costs_outcomes_and_no_snapshot(world: World) -> N
     assert adopted.retry
     assert "slaqd-agent does not answer" in adopted.why
     assert (world.target(old), world.target(fresh)) == (2, None)
-    world.slaqd.ask(close)
+    with pytest.raises(AdapterUnavailable, match="jobs that could not be let go: 1"):
+        world.slaqd.ask(close)
     assert world.milli(old) == 200
     world.agent.start()
     assert world.do(resize(old, 3), adopt(fresh, 1)) == [Accepted(), Accepted()]
