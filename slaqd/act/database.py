@@ -34,6 +34,13 @@ class CorruptJournal(StateError):
     """The file is there and can be read, but what stands in it is not what slaqd wrote."""
 
 
+def read_only(path: Path, patience_s: float) -> sqlite3.Connection:
+    """Open a journal to read it beside whoever writes it; changes nothing. Raises `sqlite3.Error`."""
+    # Without a log beside it there is nothing to share: then not even files for sharing are made.
+    how = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "mode=ro&immutable=1"
+    return sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, timeout=patience_s)
+
+
 class Database:
     """One SQLite file: WAL, synchronous FULL. Safe to use from several threads of the one daemon.
 

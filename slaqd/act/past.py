@@ -11,12 +11,14 @@ from typing import Any
 import msgspec
 
 from slaqd.act import schema
+from slaqd.act.database import read_only
 from slaqd.adapter import Registration
 from slaqd.errors import StateError
 from slaqd.types import Struct
 from slaqd.wire import EventView
 
 MOST = 1_000
+_PATIENCE_S = 2.0
 _NUMBERED = frozenset({"actions", "plans", "events"})
 
 
@@ -37,7 +39,7 @@ def past(db: sqlite3.Connection, ask: Ask) -> list[EventView]:
 
 
 def read_past(path: Path, ask: Ask) -> list[EventView]:
-    """Read a journal that no daemon holds, changing nothing.
+    """Read a journal by a connection of its own, changing nothing; a daemon may write it meanwhile.
 
     Raises
     ------
@@ -47,9 +49,7 @@ def read_past(path: Path, ask: Ask) -> list[EventView]:
     """
     try:
         path.stat()
-        # Without a log beside it there is nothing to share: then not even files for sharing are made.
-        how = "mode=ro" if path.with_name(path.name + "-wal").exists() else "mode=ro&immutable=1"
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, timeout=2.0)) as db:
+        with closing(read_only(path, _PATIENCE_S)) as db:
             version = schema.version_of(db)
             if version == schema.SCHEMA:
                 return past(db, ask)
@@ -57,7 +57,12 @@ def read_past(path: Path, ask: Ask) -> list[EventView]:
         why = error.strerror if isinstance(error, OSError) else error
         msg = f"{path}: the journal can't be read: {why}"
         raise StateError(msg) from error
-    msg = f"{path}: its schema is {version}, this slaqd reads {schema.SCHEMA}: start the slaqd that fits once"
+    do = (
+        "start this slaqd once"
+        if version < schema.SCHEMA
+        else "ask by the slaqctl of the slaqd that wrote it"
+    )
+    msg = f"{path}: its schema is {version}, this slaqctl reads {schema.SCHEMA}: {do}"
     raise StateError(msg)
 
 

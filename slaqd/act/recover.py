@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from slaqd.act import schema, wal
-from slaqd.act.database import is_outside
+from slaqd.act.database import is_outside, read_only
 from slaqd.act.journal import Journal
 from slaqd.adapter import Registration
 from slaqd.errors import StateError
@@ -57,8 +57,8 @@ def open_journal(path: Path, now: float) -> Journal:
 def flaw_of(path: Path) -> str | None:
     """Say what is wrong with a file; None where all that slaqd acts on is as it was written, or nothing is.
 
-    Writes nothing, so that what is damaged stays as it is. OSError, and `StateError`,
-    where it can't be told.
+    Writes nothing, so that what is damaged stays as it is. For a journal that nobody writes
+    to meanwhile. OSError, and `StateError`, where it can't be told.
     """
     left = wal.look(_beside(path, "-wal"))
     if not path.exists():
@@ -66,8 +66,9 @@ def flaw_of(path: Path) -> str | None:
     if path.stat().st_size == 0:
         return "it is empty"
     try:
+        is_wal = _is_wal(path)  # before SQLite's locks are on the file: closing it would drop them (fcntl(2))
         with closing(_read_only(path)) as db:
-            return left.flaw or _flaw(db, path, left)
+            return left.flaw or _flaw(db, path, left, is_wal=is_wal)
     except sqlite3.Error as error:
         if is_outside(error):
             msg = f"{path}: the journal can't be used: {error}"
@@ -77,12 +78,12 @@ def flaw_of(path: Path) -> str | None:
         return "texts in it are no texts"
 
 
-def _flaw(db: sqlite3.Connection, path: Path, left: wal.Left) -> str | None:
+def _flaw(db: sqlite3.Connection, path: Path, left: wal.Left, *, is_wal: bool) -> str | None:
     schema.teach(db)
     found = [str(row[0]) for row in db.execute("PRAGMA integrity_check(1)")]
     if found != ["ok"]:
         return " ".join(found).replace("\n", " ")
-    if not _is_wal(path):
+    if not is_wal:
         return "it is no longer in the mode in which slaqd writes it"
     if left.last and left.lost_beyond(wal.frames_in_use(_beside(path, "-shm"))):
         return "its log breaks off in the middle"
@@ -212,9 +213,7 @@ def _save(aside: Path, journal: Journal) -> str:
 
 
 def _read_only(path: Path) -> sqlite3.Connection:
-    # Without a log beside it there is nothing to share: then not even files for sharing are made.
-    how = "mode=ro" if _beside(path, "-wal").exists() else "mode=ro&immutable=1"
-    db = sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, timeout=5.0)
+    db = read_only(path, 5.0)
     db.text_factory = lambda raw: raw.decode("utf-8", "replace")  # one bad text must not hide the others
     return db
 

@@ -16,6 +16,7 @@ from slaqd.daemon import checks
 from slaqd.daemon.brakes import halted
 from slaqd.daemon.doctor import of_agent, of_doubt, of_log, of_manager
 from slaqd.daemon.service import JOURNAL
+from slaqd.daemon.state import is_taken
 from slaqd.errors import AdapterError, StateError, TagError
 from slaqd.observe import read_log
 from slaqd.types import Finding, Health, JobKey, Severity
@@ -92,8 +93,10 @@ def _asked(config: Config, name: str, adapter: Adapter, clock: Clock) -> list[Fi
 
 
 def _journal(path: Path) -> list[Finding]:
+    taken = is_taken(path.parent)
     try:
-        flaw = flaw_of(path)
+        # What a slaqd writes to meanwhile can be read, but would seem broken off now and then.
+        flaw = None if taken else flaw_of(path)
         if flaw is not None:
             return [Finding(Severity.ERROR, f"{path}: the journal is damaged: {flaw}", _SET_ASIDE)]
         if not path.exists():
@@ -104,7 +107,8 @@ def _journal(path: Path) -> list[Finding]:
         return [Finding(Severity.ERROR, unread, "look at the disk and the rights")]
     except StateError as error:
         return [Finding(Severity.ERROR, str(error), "look at the disk and the rights")]
-    whole = Finding(Severity.OK, f"{path}: the journal is whole; jobs in it: {len(jobs)}")
+    how = "can be read, and a slaqd holds it" if taken else "is whole"
+    whole = Finding(Severity.OK, f"{path}: the journal {how}; jobs in it: {len(jobs)}")
     return [whole, *([of_doubt(unconfirmed)] if unconfirmed else []), *_logs(jobs)]
 
 

@@ -114,6 +114,23 @@ def state(directory: Path, *, left: bool = False) -> Iterator[Path]:
         os.close(lock)
 
 
+def is_taken(directory: Path) -> bool:
+    """Tell whether a slaqd holds the state directory; also where that can't be told."""
+    try:
+        lock = os.open(directory / "lock", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
 def _lock(directory: Path, *, left: bool) -> int:
     inside = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -19,6 +19,7 @@ from slaqd.adapter import Registration, load
 from slaqd.config import AgentSection, Config, EnforceSection, SlaqdSection, parse_config
 from slaqd.daemon import alone, checks, doctor
 from slaqd.daemon.alone import of_place
+from slaqd.daemon.state import state
 from slaqd.errors import AdapterUnavailable
 from slaqd.testing import ManualClock
 from slaqd.types import Finding, JobKey, Mode, Owner, Severity, Tag
@@ -354,6 +355,16 @@ def test_without_a_daemon_a_journal_that_the_next_start_would_set_aside_is_never
     assert seen(found, "the journal is damaged: 1 of its rows in 'jobs' were not written by slaqd") == [ERROR]
     assert seen(found, "the journal is whole") == []
     assert [each.name for each in file.parent.iterdir()] == [file.name]
+
+
+def test_a_journal_that_a_slaqd_holds_is_read_and_never_called_damaged(tmp_path: Path) -> None:
+    file = tmp_path / "state" / "journal.sqlite"
+    with state(file.parent), closing(Journal(file)) as journal:
+        journal._db.execute("DROP TABLE observations")  # as good as a log that breaks off: it would be judged
+        found = of_place(place(tmp_path))
+        assert seen(found, "the journal can be read, and a slaqd holds it; jobs in it: 0") == [OK]
+        assert seen(found, "damaged") == []
+    assert seen(of_place(place(tmp_path)), "the journal is damaged: ") == [ERROR]
 
 
 def test_without_a_daemon_the_adapter_is_closed_whatever_happens(
