@@ -100,7 +100,7 @@ def test_a_journal_of_another_schema_is_not_guessed_at(journal: Journal) -> None
     with pytest.raises(StateError, match="its schema is 1, this slaqctl reads 3: start this slaqd once"):
         read_past(journal.path, Ask())
     journal._db.execute("PRAGMA user_version = 9")
-    with pytest.raises(StateError, match=r"its schema is 9, .* ask by the slaqctl of the slaqd that wrote it"):
+    with pytest.raises(StateError, match=r"its schema is 9, .* ask by the slaqctl of the slaqd that"):
         read_past(journal.path, Ask())
 
 
