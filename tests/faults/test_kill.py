@@ -91,12 +91,22 @@ def test_kills_in_the_middle_of_starting_up(slaqd: Slaqd) -> None:
     assert list(slaqd.jobs()) == ["a"]
 
 
+def waiting(slaqd: Slaqd) -> subprocess.Popen[bytes]:
+    """Start a command for which there is no room; come back when it knows that it waits.
+
+    slaqd knows it first: one that is killed before it has answered leaves the command unmanaged.
+    """
+    started = slaqd.run("second", "/bin/sh", "-c", "exit 6", options=["--min", "5"])
+    slaqd.comes_to("second", state="waiting")
+    wait_for(lambda: slaqd.told("second"), lambda: "the command says why it waits")
+    return started
+
+
 def test_a_command_that_waits_outlives_the_daemon(slaqd: Slaqd) -> None:
     slaqd.start()
     first = slaqd.busy("first", "--min", "40", "--max", "40")
     slaqd.comes_to("first", units=40)
-    second = slaqd.run("second", "/bin/sh", "-c", "exit 6", options=["--min", "5"])
-    slaqd.comes_to("second", state="waiting")
+    second = waiting(slaqd)
     slaqd.stop(signal.SIGKILL)
     slaqd.start()
     slaqd.comes_to("second", state="waiting")
@@ -109,8 +119,7 @@ def test_a_command_that_waits_starts_without_a_daemon_that_stays_away(slaqd: Sla
     slaqd.start()
     slaqd.busy("first", "--min", "40", "--max", "40")
     slaqd.comes_to("first", units=40)
-    second = slaqd.run("second", "/bin/sh", "-c", "exit 6", options=["--min", "5"])
-    slaqd.comes_to("second", state="waiting")
+    second = waiting(slaqd)
     slaqd.stop(signal.SIGKILL)
     assert second.wait(PATIENCE_S) == 6
     assert "starting without slaqd" in slaqd.told("second")
