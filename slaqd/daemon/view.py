@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -81,23 +82,7 @@ def live_views(
 
 def ended_view(row: EndedRow) -> JobView:
     """Show a job that is over, from what the journal kept."""
-    registration = row.registration
-    view = (
-        msgspec.json.decode(row.last, type=JobView)
-        if row.last
-        else JobView(
-            job=registration.key.id,
-            start=registration.key.start,
-            name=registration.name,
-            user=registration.owner.name,
-            state=State.ENDED.value,
-            pool="",
-            lever="",
-            min=registration.tag.min or 1,
-            max=registration.tag.max or 1,
-            submitted=registration.submitted,
-        )
-    )
+    view = _last(row)
     return msgspec.structs.replace(
         view,
         state=State.ENDED.value,
@@ -109,6 +94,25 @@ def ended_view(row: EndedRow) -> JobView:
         ended=row.ended,
         exit_status=row.exit_status,
         reason=_how(view, row),
+    )
+
+
+def _last(row: EndedRow) -> JobView:
+    # A slaqd of another version may have shown more, or less: then what was registered has to do.
+    with suppress(msgspec.MsgspecError):
+        return msgspec.json.decode(row.last or "", type=JobView)
+    registration = row.registration
+    return JobView(
+        job=registration.key.id,
+        start=registration.key.start,
+        name=registration.name,
+        user=registration.owner.name,
+        state=State.ENDED.value,
+        pool="",
+        lever="",
+        min=registration.tag.min or 1,
+        max=registration.tag.max or 1,
+        submitted=registration.submitted,
     )
 
 

@@ -57,8 +57,9 @@ def test_an_ended_job_shows_how_it_ended_and_its_last_loss() -> None:
     assert view.reason == "ended with exit status 143 after 60 s, 2 points logged"
 
 
-def test_an_ended_job_that_was_never_looked_at_is_shown_too() -> None:
-    view = ended_view(EndedRow(registration(1, submitted=100.0), 90.0, None, None))
+@pytest.mark.parametrize("last", [None, "{}", '{"job": "1"', '{"job": 1}'])
+def test_an_ended_job_that_was_never_looked_at_or_by_another_version_is_shown_too(last: str | None) -> None:
+    view = ended_view(EndedRow(registration(1, submitted=100.0), 90.0, None, last))
     assert view.reason == "ended after 0 s, no loss was logged"
     assert (view.job, view.name, view.user) == ("1", "job-1", "ada")
 
