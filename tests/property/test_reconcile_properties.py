@@ -186,7 +186,6 @@ class JournalMachine(RuleBasedStateMachine):
         self.journal.register(made)
         self.jobs[which] = made
         self.over.pop(which, None)
-        self.paused.discard(which)
 
     @rule(which=KEYS, paused=st.booleans())
     def pause(self, which: JobKey, *, paused: bool) -> None:
