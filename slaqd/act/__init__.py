@@ -1,9 +1,9 @@
 """Plan to Actions to Outcomes: the only room that changes the cluster."""
 
-from slaqd.act.execute import Done, execute, stale
+from slaqd.act.execute import Done, execute, refusals, stale
 from slaqd.act.follow import FollowFiles
 from slaqd.act.journal import Journal
 from slaqd.act.reconcile import reconcile
 from slaqd.act.recover import open_journal
 
-__all__ = ["Done", "FollowFiles", "Journal", "execute", "open_journal", "reconcile", "stale"]
+__all__ = ["Done", "FollowFiles", "Journal", "execute", "open_journal", "reconcile", "refusals", "stale"]

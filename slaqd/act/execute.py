@@ -79,6 +79,15 @@ def execute(
     return done
 
 
+def refusals(done: Sequence[Done]) -> list[str]:
+    """Say in words what went wrong, with the job; what is unknown and left without a word is passed over."""
+    return [
+        f"job {item.action.key.id}: {item.outcome.why}"
+        for item in done
+        if isinstance(item.outcome, Refused) or (isinstance(item.outcome, Unknown) and item.outcome.why)
+    ]
+
+
 def _ask(adapter: Adapter, actions: Sequence[Action], deadline: float) -> list[Outcome]:
     try:
         outcomes = list(adapter.apply(actions, deadline))

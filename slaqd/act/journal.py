@@ -12,10 +12,11 @@ from pathlib import Path
 
 import msgspec
 
-from slaqd.act import records, schema
+from slaqd.act import pruning, records, schema
 from slaqd.act.database import Database
 from slaqd.act.past import Ask, read_past
-from slaqd.act.records import Change, Limits, Observation, columns
+from slaqd.act.pruning import Limits
+from slaqd.act.records import Change, Observation, columns
 from slaqd.adapter import Registration
 from slaqd.types import Accepted, Action, JobKey, Outcome, Restore, Struct
 from slaqd.wire import EventView
@@ -118,9 +119,9 @@ class Journal(Database):
             self._run = None
             with self._writing() as db:
                 db.execute("INSERT OR REPLACE INTO facts (name, value) VALUES ('runs', ?)", (str(run),))
-                db.execute("DELETE FROM actions WHERE intended < ?", (now - records.KEEP_S,))
-                db.execute("DELETE FROM plans WHERE at < ?", (now - records.KEEP_S,))
-                records.trim_ended(db, now, self._limits.ended)
+                db.execute("DELETE FROM actions WHERE intended < ?", (now - pruning.KEEP_S,))
+                db.execute("DELETE FROM plans WHERE at < ?", (now - pruning.KEEP_S,))
+                pruning.prune_ended(db, now, self._limits.ended)
                 records.add_event(db, "started", f"start {run}", now, self._limits, job=None, uid=None)
             self._run = str(run)
         return run
@@ -204,7 +205,7 @@ class Journal(Database):
             )
             records.forget_notes(db, lasts)
             records.forget_observations(db, lasts)
-            records.trim_ended(db, now, self._limits.ended)
+            pruning.prune_ended(db, now, self._limits.ended)
 
     def drop(self, key: JobKey) -> None:
         """Forget a registration with all its notes; what was done to the job stays in the history."""
@@ -306,7 +307,7 @@ class Journal(Database):
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 rows,
             )
-            records.trim(db, "actions", "intended", now, self._limits.actions)
+            pruning.prune(db, "actions", "intended", now, self._limits.actions)
 
     def record(self, outcomes: Sequence[tuple[str, Outcome]], now: float) -> None:
         """Write down what came back."""

@@ -1,6 +1,6 @@
 """What the journal keeps for people and for the next start: changes of plans, and what was observed.
 
-All of it is bounded by `Limits`, however long the daemon runs and however much it does.
+All of it is bounded by `slaqd.act.pruning.Limits`, however long the daemon runs and however much it does.
 """
 
 from __future__ import annotations
@@ -11,24 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
+from slaqd.act.pruning import Limits, prune, prune_observations
 from slaqd.types import Allocation, Job, JobKey, Plan, Snapshot, State, Struct
-
-KEEP_S = 30 * 86_400.0
-_DROP_AT_ONCE = 100
-
-
-class Limits(Struct, frozen=True):
-    """How many rows the journal holds at most; the oldest go first, and all after thirty days.
-
-    Measured: a file with all actions, plans and 4,000 live jobs has 22 MB, the ended jobs
-    add 18.
-    """
-
-    actions: int = 100_000
-    plans: int = 100_000
-    events: int = 10_000
-    ended: int = 20_000
-    observations: int = 20_000
 
 
 class Change(Struct, frozen=True):
@@ -97,7 +81,7 @@ def add_plans(db: sqlite3.Connection, changes: Sequence[Change], now: float, lim
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         [(now, *columns(one.key), one.uid, one.units, one.fall, one.reason) for one in changes],
     )
-    trim(db, "plans", "at", now, limits.plans)
+    prune(db, "plans", "at", now, limits.plans)
 
 
 def last_plans(db: sqlite3.Connection) -> dict[JobKey, tuple[int, str]]:
@@ -116,12 +100,7 @@ def add_observations(
         "INSERT OR REPLACE INTO observations (manager, job, start, uid, at, value) VALUES (?, ?, ?, ?, ?, ?)",
         [(*columns(one.key), one.uid, now, msgspec.json.encode(one).decode()) for one in observations],
     )
-    db.execute("DELETE FROM observations WHERE at < ?", (now - KEEP_S,))
-    db.execute(
-        "DELETE FROM observations WHERE rowid IN"
-        " (SELECT rowid FROM observations ORDER BY at DESC LIMIT -1 OFFSET ?)",
-        (limits.observations,),
-    )
+    prune_observations(db, now, limits.observations)
 
 
 def all_observations(db: sqlite3.Connection) -> list[Observation]:
@@ -149,30 +128,7 @@ def add_event(
     db.execute(
         "INSERT INTO events (at, job, uid, what, why) VALUES (?, ?, ?, ?, ?)", (now, job, uid, what, why)
     )
-    trim(db, "events", "at", now, limits.events)
-
-
-def trim(db: sqlite3.Connection, table: str, time: str, now: float, most: int) -> None:
-    """Drop the oldest rows of a table that is numbered: all above ``most``, of the too old some at a time.
-
-    Some at a time, so that no cycle is late for it.
-    """
-    db.execute(
-        f"DELETE FROM {table} WHERE {time} < ? AND number IN"  # noqa: S608 - our own names
-        f" (SELECT number FROM {table} ORDER BY number LIMIT ?)",
-        (now - KEEP_S, _DROP_AT_ONCE),
-    )
-    db.execute(f"DELETE FROM {table} WHERE number <= (SELECT max(number) FROM {table}) - ?", (most,))  # noqa: S608 - as above
-
-
-def trim_ended(db: sqlite3.Connection, now: float, most: int) -> None:
-    """Drop the ended jobs that are too old or too many."""
-    db.execute("DELETE FROM jobs WHERE ended < ?", (now - KEEP_S,))
-    db.execute(
-        "DELETE FROM jobs WHERE rowid IN (SELECT rowid FROM jobs WHERE ended IS NOT NULL"
-        " ORDER BY ended DESC, rowid DESC LIMIT -1 OFFSET ?)",
-        (most,),
-    )
+    prune(db, "events", "at", now, limits.events)
 
 
 def add_notes(db: sqlite3.Connection, notes: Sequence[tuple[JobKey, str, str]]) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from slaqd import logs
 from slaqd.act import Journal
-from slaqd.act.records import Limits
+from slaqd.act.pruning import Limits
 from slaqd.adapter import Registration
 from slaqd.config import Config, EnforceSection, PolicySection, SlaqdSection
 from slaqd.daemon.loop import Loop, Parts

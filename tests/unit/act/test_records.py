@@ -9,7 +9,8 @@ import pytest
 from modelled import job, key, registration, snapshot
 
 from slaqd.act import Journal
-from slaqd.act.records import Change, Limits, Observation, Plans
+from slaqd.act.pruning import Limits
+from slaqd.act.records import Change, Observation, Plans
 from slaqd.types import Allocation, Plan, SetUnits, Snapshot, State
 
 DAY = 86_400.0
