@@ -32,7 +32,7 @@ packages:
 	@sh tools/packages.sh
 
 test: install packages check coverage  ## everything that must hold, real services included
-	$(BIN)/python -m pytest -m "not soak" $(ARGS)
+	$(BIN)/python -m pytest -m "not soak" --randomly-seed=1 $(ARGS)
 
 check: install  ## linters and types alone
 	$(BIN)/ruff format --check .
@@ -56,7 +56,14 @@ bench: install  ## times and ratios; fails past a figure that was promised
 bench-demo: install  ## what SLAQ gains in the demo, seed by seed (SEEDS="1 2 3")
 	$(BIN)/python -m benchmarks.demo $(SEEDS)
 
-soak: install packages mutation  ## the long runs
+# `make test` asks the same of the same code each time: one order, one set of made-up examples. Here both are new.
+explore: install packages  ## what was made up by hypothesis, twenty times anew; all tests in an order of chance
+	@for round in $$(seq 20); do \
+	  $(BIN)/python -m pytest -q -m "hypothesis and not soak" --hypothesis-profile=explore --timeout=3600 || exit 1; \
+	done
+	$(BIN)/python -m pytest -m "not soak" --hypothesis-profile=explore
+
+soak: install packages mutation explore  ## the long runs
 	$(BIN)/python -m pytest -m soak --timeout=7200 $(ARGS)
 
 lock:  ## renew requirements.lock (needs uv)
@@ -67,4 +74,4 @@ lock:  ## renew requirements.lock (needs uv)
 clean:  ## remove .venv and what was built
 	rm -rf $(VENV) dist mutants .coverage .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
-.PHONY: help install demo packages test check coverage mutation bench bench-demo soak lock clean
+.PHONY: help install demo packages test check coverage mutation bench bench-demo explore soak lock clean
