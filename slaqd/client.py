@@ -24,6 +24,10 @@ _BUSY = b'{"v":1,"error":{"code":"busy",'
 _MAX_REPLY = 64 * 1024 * 1024
 
 
+class AnswerLostError(DaemonUnreachable):
+    """slaqd ended while it was asked: whether it did what was asked is not known."""
+
+
 class Client:
     """One daemon, asked one question per connection.
 
@@ -46,7 +50,8 @@ class Client:
         Raises
         ------
         DaemonUnreachable
-            Nobody answers in time, or what answers is no slaqd of this version.
+            Nobody answers in time, or what answers is no slaqd of this version; an
+            `AnswerLostError` where slaqd ended while it was asked.
         NotPermitted
             The daemon serves somebody else, or the job is somebody else's.
         ControlError
@@ -89,14 +94,20 @@ class Client:
 
     def _knock(self, request: bytes, deadline: float) -> bytes:
         """Ask until there is an answer. A slaqd with too much to do shuts its door, or says so."""
-        busy = b""
+        busy, hung_up = b"", False
         while True:
             last = time.monotonic() + _KNOCK_S > deadline
             try:
                 line = self._once(request, deadline)
-            except (_ClosedError, BlockingIOError):  # the latter: so many knock that not one more fits
+            except (_ClosedError, BlockingIOError) as error:  # the latter: so many knock that no more fit
                 if last:
                     raise
+                hung_up |= isinstance(error, _ClosedError)
+            except (FileNotFoundError, ConnectionRefusedError) as error:
+                if not hung_up:
+                    raise
+                msg = f"{self.path}: slaqd ended before it answered: it may have done what was asked, or not"
+                raise AnswerLostError(msg) from error
             except TimeoutError:
                 if busy:  # it lives, and has said why
                     return busy
@@ -137,6 +148,34 @@ def start_ticks(pid: int) -> int:
         msg = f"no process has the id {pid}"
         raise ProcessLookupError(msg) from error
     return int(stat.rpartition(b")")[2].split()[19])
+
+
+def register(
+    client: Client,
+    args: wire.RegisterArgs,
+    poll_s: float,
+    told: Callable[[str], None],
+    alive: Callable[[], bool] = lambda: True,
+) -> wire.Registered:
+    """Register a job; where slaqd ends before it has answered, ask the one that follows it.
+
+    The job may be written down already: said again of the same process group, it takes
+    its own place. ``told`` gets the news; the wait ends after `GONE_S`, and when the
+    waiting command is no longer ``alive``. Raises as `Client.ask` does.
+    """
+    until: float | None = None
+    while True:
+        try:
+            return client.ask(wire.Verb.REGISTER, wire.Registered, args)
+        except DaemonUnreachable as error:
+            if until is None:
+                if not isinstance(error, AnswerLostError):
+                    raise
+                until = time.monotonic() + GONE_S
+                told(f"slaqd ended before it answered; waiting up to {GONE_S:g} s for it to be back")
+            if time.monotonic() > until or not alive():
+                raise
+        time.sleep(poll_s)
 
 
 def await_admission(

@@ -70,7 +70,7 @@ class LocalAdapter:
         JobGone
             No process of the job lives.
         AdapterRefused
-            It is the group of init, which is the system itself.
+            It is the group of init, which is the system itself, or slaqd's own.
         AdapterUnavailable
             ``/proc`` can't be read.
 
@@ -78,12 +78,27 @@ class LocalAdapter:
         if key.id in {"0", "1"}:
             msg = f"process group {key.id} is the system's own, not a job's"
             raise AdapterRefused(msg)
+        self._refuse_own(key)
         for pid in self._asked(key):
             uid = processes.real_uid(pid)
             if uid is not None:
                 return Owner(uid=uid, name=_user_name(uid))
         msg = f"job {key} has ended or never was"
         raise JobGone(msg)
+
+    def _refuse_own(self, key: JobKey) -> None:
+        if key.id == str(os.getpgrp()):
+            msg = (
+                f"process group {key.id} is the one that slaqd runs in, and slaqd can't hold itself:"
+                " start the job, or slaqd, in a group of its own (slaqctl run does, and setsid)"
+            )
+            raise AdapterRefused(msg)
+        if key.id in map(str, self._holder.apart):  # each keeper leads a group of its own
+            msg = (
+                f"process group {key.id} is a keeper's, by which slaqd holds a job:"
+                " name that job's own group, see: slaqctl jobs"
+            )
+            raise AdapterRefused(msg)
 
     def capabilities(self) -> Capabilities:
         """See `slaqd.adapter.Adapter.capabilities`."""

@@ -122,8 +122,8 @@ class Keepers:
 
     @property
     def pids(self) -> frozenset[int]:
-        """The keepers themselves."""
-        keepers = (held.keeper for held in self._jobs.values())
+        """The keepers themselves. Any thread may ask."""
+        keepers = [held.keeper for held in list(self._jobs.values())]
         return frozenset(keeper.pid for keeper in keepers if keeper is not None)
 
     def why_not(self) -> str | None:

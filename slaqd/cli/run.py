@@ -19,7 +19,7 @@ import msgspec
 from slaqd import tag as tags
 from slaqd.cli.foreground import EXIT_CANNOT_RUN, EXIT_NOT_FOUND, Child
 from slaqd.cli.output import as_json, client, print_json, text, with_socket
-from slaqd.client import Client, await_admission, start_ticks
+from slaqd.client import Client, await_admission, register, start_ticks
 from slaqd.errors import ControlError, DaemonUnreachable, NotPermitted
 from slaqd.types import Better, Tag
 from slaqd.wire import EndedArgs, RegisterArgs, Registered, Verb
@@ -112,7 +112,7 @@ def _enter(daemon: Client, child: Child, start: int, tag: Tag, name: str) -> str
     """Register the waiting child and wait for its admission; None if it runs unmanaged."""
     args = RegisterArgs(pgid=child.pid, start=start, tag=tag, name=name, cwd=str(Path.cwd()), waits=True)
     try:
-        registered = daemon.ask(Verb.REGISTER, Registered, args)
+        registered = register(daemon, args, _POLL_S, _say, alive=child.alive)
     except (DaemonUnreachable, NotPermitted) as error:
         click.echo(f"slaqctl run: running unmanaged: {text(str(error))}", err=True)
         return None

@@ -94,7 +94,7 @@ def test_kills_in_the_middle_of_starting_up(slaqd: Slaqd) -> None:
 def waiting(slaqd: Slaqd) -> subprocess.Popen[bytes]:
     """Start a command for which there is no room; come back when it knows that it waits.
 
-    slaqd knows it first: one that is killed before it has answered leaves the command unmanaged.
+    slaqd knows it first: one that is killed before it has answered is asked again once it is back.
     """
     started = slaqd.run("second", "/bin/sh", "-c", "exit 6", options=["--min", "5"])
     slaqd.comes_to("second", state="waiting")

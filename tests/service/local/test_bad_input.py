@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from living import BUSY, PATIENCE_S, Slaqd, wait_for
+from living import BUSY, PATIENCE_S, SLAQD, Slaqd, wait_for
 
 pytestmark = pytest.mark.service
 
@@ -86,6 +86,32 @@ def test_jobs_that_exit_at_once_come_and_go(slaqd: Slaqd) -> None:
         slaqd.comes_to(f"quick-{number}", state="ended", exit_status=number)
     assert slaqd.quota("beside") == 2
     assert "a fault" not in slaqd.said()
+
+
+@pytest.fixture
+def apart(tmp_path: Path) -> Iterator[Slaqd]:
+    """Run a slaqd that leads a process group of its own, and holds jobs by keepers."""
+    made = Slaqd(tmp_path, means="keeper")
+    with made.log.open("ab") as log:
+        words = [*SLAQD, "--config", str(made.config)]
+        made.process = subprocess.Popen(words, stderr=log, env=made.env, process_group=0)
+    yield made
+    made.clean()
+
+
+def test_slaqds_own_group_and_its_keepers_are_not_adopted(apart: Slaqd) -> None:
+    assert apart.process is not None
+    wait_for(lambda: "cycle=1" in apart.said(), apart.said)
+    apart.busy("a", "--max", "7")
+    apart.comes_to("a", units=7)
+    own = apart.process.pid
+    children = [each.read_text(encoding="ascii") for each in Path(f"/proc/{own}/task").glob("*/children")]
+    (keeper,) = " ".join(children).split()
+    for group, said in (str(own), "is the one that slaqd runs in"), (keeper, "is a keeper's"):
+        done = apart.ctl("adopt", group)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert f"slaqctl: process group {group} {said}" in done.stderr
+    assert list(apart.jobs()) == ["a"]
 
 
 def test_a_job_whose_processes_are_killed_is_shown_as_ended(slaqd: Slaqd) -> None:
@@ -199,8 +225,8 @@ def test_a_good_configuration_is_called_good(tmp_path: Path) -> None:
     assert not slaqd.state.exists()
 
 
-@pytest.mark.parametrize("key", ["state_dir", "socket"])
-def test_a_place_that_cant_be_used_ends_with_74_and_is_named(tmp_path: Path, key: str) -> None:
+@pytest.mark.parametrize(("key", "status"), [("state_dir", 78), ("socket", 74)])
+def test_a_place_that_cant_be_used_ends_slaqd_and_is_named(tmp_path: Path, key: str, status: int) -> None:
     (tmp_path / "file").write_text("my thesis", encoding="utf-8")
     slaqd = Slaqd(tmp_path)
     place = tmp_path / "file" if key == "socket" else tmp_path / "file" / "state"
@@ -209,6 +235,6 @@ def test_a_place_that_cant_be_used_ends_with_74_and_is_named(tmp_path: Path, key
     slaqd.config.write_text(text, encoding="utf-8")
     words = [sys.executable, "-m", "slaqd.daemon", "--config", str(slaqd.config)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    assert done.returncode == 74
+    assert done.returncode == status
     assert f"{place}: " in done.stderr
     assert (tmp_path / "file").read_text(encoding="utf-8") == "my thesis"

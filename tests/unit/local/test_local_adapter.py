@@ -36,6 +36,27 @@ def test_the_group_of_init_is_no_job(number: str) -> None:
         adapter.owner(JobKey("local", number, 0))
 
 
+def test_the_group_that_slaqd_runs_in_is_no_job_and_the_refusal_says_what_to_do() -> None:
+    group, seen = os.getpgrp(), processes.read(os.getpgrp())
+    adapter = LocalAdapter(Config(), SystemClock(), MemoryStore(), Oneself())
+    with pytest.raises(AdapterRefused, match=f"group {group} is the one that slaqd runs in.*setsid"):
+        adapter.owner(JobKey("local", str(group), 0 if seen is None else seen.start))
+
+
+def test_a_keepers_group_is_no_job(burner: subprocess.Popen[bytes]) -> None:
+    adapter, key = adapter_of(burner.pid)
+    assert adapter.owner(key).uid == os.getuid()
+    assert adapter.apply([Adopt("1", key, "", 2)], deadline()) == [Accepted()]
+    (pid,) = adapter._holder.apart
+    keeper = processes.read(pid)
+    assert keeper is not None
+    with pytest.raises(AdapterRefused, match=f"group {pid} is a keeper's.*name that job's own group"):
+        adapter.owner(JobKey("local", str(pid), keeper.start))
+    assert adapter.owner(key).uid == os.getuid()
+    adapter.close(restore=True)
+    assert adapter._holder.apart == frozenset()
+
+
 @pytest.fixture
 def burner() -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(
