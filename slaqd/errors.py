@@ -4,7 +4,8 @@ SlaqdError                  every error of ours; its text is meant for people
 ├── ConfigError             fix the file: names file, line and key (exit 78)
 ├── TagError                fix the tag: names the word that is wrong
 ├── SourceRefused           a user's file can't be read: tell the user
-├── StateError              slaqd's own state can't be used (exit 75 or 74)
+├── StateError              slaqd's own state can't be used now: try again (exit 74)
+│   ├── StateRefused        nor later, until somebody changes something: says what (exit 78)
 │   └── AlreadyRunning      another slaqd holds the state directory (exit 75)
 ├── AdapterError            the resource manager
 │   ├── AdapterUnavailable  no answer: wait, back off, change nothing
@@ -37,6 +38,10 @@ class SourceRefused(SlaqdError):
 
 class StateError(SlaqdError):
     """The journal or the state directory can't be used."""
+
+
+class StateRefused(StateError):
+    """The state directory or what is in it can't be used as it is, however often it's tried."""
 
 
 class AlreadyRunning(StateError):

@@ -7,10 +7,11 @@ for memberships. Controllers of version 1 may be mounted together or apart.
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
+
+from slaqd import mounts
 
 UNIFIED = ""
 """The controller's name under which version 2 stands in ``/proc/PID/cgroup``."""
@@ -18,7 +19,7 @@ UNIFIED = ""
 PROC = Path("/proc")
 
 
-class Mount(NamedTuple):
+class CgroupMount(NamedTuple):
     """One mounted hierarchy: where, from which of its groups on, and with which controllers."""
 
     point: Path
@@ -26,22 +27,14 @@ class Mount(NamedTuple):
     controllers: frozenset[str]
 
 
-def parse_mounts(text: str) -> list[Mount]:
-    """Read the cgroup mounts out of a mountinfo file; version 2 has the controller `UNIFIED` alone."""
-    mounts = []
-    for line in text.split("\n"):
-        left, dash, right = line.partition(" - ")
-        before, after = left.split(), right.split()
-        if not dash or len(before) < 5 or len(after) < 3:  # noqa: PLR2004 - the fields used below
-            continue
-        if after[0] == "cgroup2":
-            controllers = frozenset({UNIFIED})
-        elif after[0] == "cgroup":
-            controllers = frozenset(after[2].split(","))
-        else:
-            continue
-        mounts.append(Mount(Path(_unescape(before[4])), _unescape(before[3]), controllers))
-    return mounts
+def of_cgroups(mounted: Iterable[mounts.Mount]) -> list[CgroupMount]:
+    """Pick the mounted cgroup hierarchies; version 2 has the controller `UNIFIED` alone."""
+    found = []
+    for each in mounted:
+        if each.kind in ("cgroup", "cgroup2"):
+            controllers = [UNIFIED] if each.kind == "cgroup2" else each.options.split(",")
+            found.append(CgroupMount(Path(each.point), each.root, frozenset(controllers)))
+    return found
 
 
 def parse_memberships(text: str) -> dict[str, str]:
@@ -58,23 +51,15 @@ def parse_memberships(text: str) -> dict[str, str]:
     return groups
 
 
-def _unescape(text: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
-
-
 def _memberships(pid: int | str) -> Mapping[str, str]:
-    return parse_memberships(_read(PROC / str(pid) / "cgroup"))
-
-
-def _read(path: Path) -> str:
     # Not as text: that would turn a carriage return in a group's name into a newline.
-    return path.read_bytes().decode(errors="surrogateescape")
+    return parse_memberships(os.fsdecode((PROC / str(pid) / "cgroup").read_bytes()))
 
 
 class Hierarchy:
     """One hierarchy, seen from here."""
 
-    def __init__(self, mount: Mount, controller: str, own: str, top: Path | None = None) -> None:
+    def __init__(self, mount: CgroupMount, controller: str, own: str, top: Path | None = None) -> None:
         self.mount = mount
         self.controller = controller
         self.own = own
@@ -126,12 +111,11 @@ def find(controller: str, *, shared: bool = False) -> Hierarchy | None:
     In a ``shared`` one our place is where it is mounted, whoever looks: slaqd reads
     there what its agent has written.
     """
-    text = _read(PROC / "self/mountinfo")
-    mounts: Sequence[Mount] = [mount for mount in parse_mounts(text) if controller in mount.controllers]
+    mounted = of_cgroups(mounts.read(PROC / "self/mountinfo"))
+    mount = next((each for each in mounted if controller in each.controllers), None)
     own = _memberships("self").get(controller)
-    if not mounts or own is None:
+    if mount is None or own is None:
         return None
-    mount = mounts[0]
     return (
         Hierarchy(mount, controller, mount.root, mount.point) if shared else Hierarchy(mount, controller, own)
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from slaqd.act import schema
-from slaqd.errors import StateError
+from slaqd.errors import StateError, StateRefused
 
 _WAL_MOST = 8 * 1024 * 1024
 _OUTSIDE = frozenset(
@@ -82,8 +82,11 @@ class Database:
             db.execute(f"PRAGMA journal_size_limit = {_WAL_MOST}")
             version = schema.version_of(db)
         if version > schema.SCHEMA:
-            msg = f"{self.path}: written by a newer slaqd (schema {version}, this one knows {schema.SCHEMA})"
-            raise StateError(msg)
+            msg = (
+                f"{self.path}: written by a newer slaqd (schema {version}, this one knows {schema.SCHEMA}):"
+                " start that one, or name another directory as state_dir in [slaqd]"
+            )
+            raise StateRefused(msg)
         if version < schema.SCHEMA:
             with self._writing() as db:
                 schema.migrate(db)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -85,15 +84,6 @@ class Rests:
     def _owed(self, uid: int, now: float) -> float:
         account = self._accounts.get(uid)
         return max(account.seconds - self._share * (now - account.at), 0.0) if account else 0.0
-
-
-def mount_points(mounts: str) -> list[str]:
-    """List the mount points in the text of ``/proc/self/mountinfo`` (proc(5)), but for the root's."""
-    fields = (line.split(" ") for line in mounts.splitlines())
-    points = (
-        re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), each[4]) for each in fields if each[4:]
-    )
-    return [point for point in points if point != "/"]
 
 
 def together(path: str, others: Iterable[str], points: Sequence[str]) -> set[str]:

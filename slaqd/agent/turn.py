@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from glob import has_magic
 from pathlib import Path
 
+from slaqd import mounts
 from slaqd.agent.become import UnknownUserError, User, find, wear
 from slaqd.agent.child import MOST_STATE
 from slaqd.agent.forker import Forker
@@ -37,7 +38,7 @@ from slaqd.agent.protocol import (
     send,
     unpack,
 )
-from slaqd.agent.quarantine import mount_points, together
+from slaqd.agent.quarantine import together
 from slaqd.text import show
 
 SOURCE_S = 1.0
@@ -206,7 +207,7 @@ class Task:
 def beside(hung: Trail, others: Sequence[Trail]) -> list[Trail]:
     """Pick those on the file system of a source that hangs: by mounts' names, and as they were seen last."""
     try:
-        points = mount_points(Path("/proc/self/mountinfo").read_text(errors="surrogateescape"))
+        points = [mount.point for mount in mounts.read() if mount.point != "/"]
     except OSError:
         points = []
     paths = together(hung.source.path, [trail.source.path for trail in others], points)

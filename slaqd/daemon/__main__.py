@@ -14,7 +14,7 @@ import slaqd
 from slaqd import logs
 from slaqd.config import Config, check_sockets, load_config
 from slaqd.daemon.service import check_config, serve
-from slaqd.errors import AlreadyRunning, ConfigError, SlaqdError, StateError
+from slaqd.errors import AlreadyRunning, ConfigError, SlaqdError, StateError, StateRefused
 from slaqd.types import Mode
 
 EX_CONFIG = 78
@@ -60,7 +60,7 @@ def read(path: Path | None, mode: str | None, agent: str | None = None) -> Confi
 
 def status_of(error: SlaqdError) -> int:
     """Give the exit status of sysexits(3) that tells a supervisor whether to try again."""
-    if isinstance(error, ConfigError):
+    if isinstance(error, ConfigError | StateRefused):
         return EX_CONFIG
     if isinstance(error, AlreadyRunning):
         return EX_TEMPFAIL

@@ -10,9 +10,11 @@ import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 
+from slaqd import mounts
 from slaqd.clock import Clock
 from slaqd.config import Config, place
-from slaqd.daemon.state import OTHERS_WRITE, network_file_system
+from slaqd.daemon.others import ANY, WRITE, others_may
+from slaqd.daemon.state import network_file_system
 from slaqd.sockets import LONGEST
 from slaqd.types import Finding, Severity
 
@@ -20,7 +22,6 @@ _MIB = 1 << 20
 _LITTLE, _TOO_LITTLE = 64 * _MIB, 4 * _MIB
 _JUMP_S = 2.0
 _LONG_AGO = 1_577_836_800.0  # 2020: a clock before that was never set
-_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def of_state(directory: Path) -> list[Finding]:
@@ -73,7 +74,7 @@ def _changeable(path: Path) -> list[Finding]:
         return [_error(what, f"chown root {path}")]
     # A sticky directory lets nobody replace what belongs to root or to slaqd, as all on the way must.
     sticky = stat.S_ISDIR(seen.st_mode) and seen.st_mode & stat.S_ISVTX
-    if not seen.st_mode & OTHERS_WRITE or sticky or stat.S_ISLNK(seen.st_mode):
+    if sticky or stat.S_ISLNK(seen.st_mode) or not others_may(WRITE, seen, path):
         return []
     what = f"{path}: others can change it (mode {stat.S_IMODE(seen.st_mode):04o})"
     return [_error(what, f"chmod go-w {path}")]
@@ -140,10 +141,10 @@ def _ownership(directory: Path, seen: os.stat_result) -> list[Finding]:
         what = f"{directory}: belongs to uid {seen.st_uid}, this is uid {os.geteuid()}"
         do = f"run slaqd as uid {seen.st_uid}, or: chown -R {os.geteuid()} {directory}"
         found.append(_warning(what, do) if os.geteuid() == 0 else _error(what, do))
-    if seen.st_mode & OTHERS_WRITE:
+    if others_may(WRITE, seen, directory):
         what = f"{directory}: others can change the state (mode {stat.S_IMODE(seen.st_mode):04o})"
         found.append(_error(what, f"chmod 700 {directory}"))
-    elif seen.st_mode & _OTHERS:
+    elif others_may(ANY, seen, directory):
         what = f"{directory}: open to others (mode {stat.S_IMODE(seen.st_mode):04o})"
         found.append(_warning(what, f"chmod 700 {directory}"))
     if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
@@ -159,8 +160,7 @@ def _ownership(directory: Path, seen: os.stat_result) -> list[Finding]:
 def _disk(directory: Path) -> list[Finding]:
     room = os.statvfs(directory)
     free = room.f_bavail * room.f_frsize
-    mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
-    kind = network_file_system(mounts, str(directory.resolve()))
+    kind = network_file_system(str(directory.resolve()), mounts.read())
     what = f"{directory}: {free // _MIB} MiB are free on its disk"
     if kind is not None:
         return [

@@ -86,7 +86,7 @@ def _last_cycle(loop: Loop) -> list[Finding]:
 
 
 def _asked(adapter: Adapter, loop: Loop) -> Sequence[Finding]:
-    with loop.hands_free(_PATIENCE_S) as free:
+    with loop.between_acts(_PATIENCE_S) as free:
         if free:
             return of_manager(adapter)
     what = f"a cycle has been under way for more than {_PATIENCE_S:g} s: the manager was not asked"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import msgspec
 import structlog
 
-from slaqd.act import Done, Journal, execute, reconcile, stale
+from slaqd.act import Done, Journal, execute, let_go, reconcile, stale
 from slaqd.adapter import Adapter
 from slaqd.allocate import make_plan
 from slaqd.client import GONE_S
@@ -20,7 +20,6 @@ from slaqd.config import Config, EnforceSection, stop_file
 from slaqd.daemon.brakes import braked, free_to_start, halted, observed
 from slaqd.daemon.eyes import Eyes
 from slaqd.daemon.memory import Memory
-from slaqd.daemon.parting import let_go
 from slaqd.daemon.sentence import doubt, rooms
 from slaqd.daemon.sentence import sentence as make_sentence
 from slaqd.daemon.tally import Tally
@@ -37,7 +36,6 @@ from slaqd.types import (
     JobKey,
     Mode,
     Plan,
-    Refused,
     Restore,
     Snapshot,
     State,
@@ -64,8 +62,8 @@ class Parts:
 class Loop:
     """One cycle after another over one adapter.
 
-    ``view`` is replaced whole at the end of each cycle and may be read by any
-    thread. ``acting`` guards everything that changes the cluster or the journal's
+    ``view`` may be read by any thread: it is never changed, but replaced by a new one
+    under ``acting``. ``acting`` guards everything that changes the cluster or the journal's
     idea of it; whoever wants to act beside the cycle takes it. ``finished`` is told
     each cycle's sentence when ``view`` is new; it must neither raise nor wait for long.
     """
@@ -172,7 +170,7 @@ class Loop:
         self._wake.set()
 
     @contextmanager
-    def hands_free(self, patience_s: float) -> Iterator[bool]:
+    def between_acts(self, patience_s: float) -> Iterator[bool]:
         """Hold off the next act; False if the one that is going on takes longer than ``patience_s``."""
         free = self.acting.acquire(timeout=patience_s)
         try:
@@ -219,7 +217,10 @@ class Loop:
             )
         clock, good = self._parts.clock, not self.config_error
         counts = self._tally.end(clock.monotonic() - started, clock.wall(), config_good=good)
-        self.view = msgspec.structs.replace(self.view, sentence=sentence, cycles=self._cycles, counts=counts)
+        with self.acting:  # a job may be forgotten beside the cycle, and would be seen again
+            self.view = msgspec.structs.replace(
+                self.view, sentence=sentence, cycles=self._cycles, counts=counts
+            )
 
     def _cycle(self) -> str:
         parts = self._parts
@@ -236,7 +237,8 @@ class Loop:
         outlook = self._forecaster.forecast(curves, paces, self.epoch_s)
         plan = make_plan(snapshot, outlook, parts.adapter.capabilities(), parts.config.policy.name)
         done, brake = ((), blind) if blind else self._act_if_may(plan, snapshot)
-        self._keep(plan, snapshot)
+        with self._tally.blaming():  # what was done is done; the alarm tells the rest
+            self._memory.keep(plan, snapshot)
         free = free_to_start(snapshot, alone)
         admitted = free | {item.action.key for item in done if _let_in(item)}
         views = live_views(snapshot, curves, plan, paused, acting=self._admits, admitted=admitted)
@@ -335,37 +337,20 @@ class Loop:
             event = " ".join([type(action).__name__, type(outcome).__name__.lower()])
             log.warning(event, **fields, error=outcome.why)
 
-    def _keep(self, plan: Plan, snapshot: Snapshot) -> None:
-        try:
-            self._memory.keep(plan, snapshot)
-        except StateError as error:  # what was done is done; the alarm tells the rest
-            self._tally.blame(error)
-
     def _let_start(self, snapshot: Snapshot, free: Collection[JobKey]) -> None:
         """Note which commands start unheld, for nobody may admit them now: later they are running jobs."""
         waiting = [job.key for job in snapshot.jobs if job.state is State.WAITING]
         if self._admits:
             waiting = list(free)
         if waiting:
-            try:
+            with self._tally.blaming():  # a full disk: they start all the same, and the next cycle notes it
                 self._parts.journal.let_start(waiting)
-            except StateError as error:  # a full disk: they start all the same, and the next cycle notes it
-                self._tally.blame(error)
 
     def _close_ended(self, snapshot: Snapshot, views: dict[JobKey, JobView]) -> None:
-        ended = [job for job in snapshot.jobs if job.state is State.ENDED]
-        if not ended:
-            return
-        lasts = {job.key: msgspec.json.encode(views[job.key]).decode() for job in ended}
-        try:
-            self._parts.journal.end_all(lasts, self._parts.clock.wall())
-        except StateError as error:
-            self._tally.blame(error)
-            log.warning("the journal can't take jobs' ends yet", jobs=len(ended), error=str(error))
-            return
-        for job in ended:
-            del views[job.key]
-            log.info("job ended", job=job.key.id, name=job.name, user=job.owner.name)
+        """Take jobs that ended out of the views, once the journal has them: it shows them from then on."""
+        with self._tally.blaming():
+            for key in self._memory.end(snapshot, views):
+                del views[key]
 
     # acts beside the cycle
 
@@ -412,12 +397,3 @@ def _let_in(done: Done) -> bool:
 
 def _unheld(snapshot: Snapshot) -> set[JobKey]:
     return {job.key for job in snapshot.jobs if job.state is State.RUNNING and job.target is None}
-
-
-def refusals(done: Sequence[Done]) -> list[str]:
-    """Collect what went wrong, in words."""
-    return [
-        f"job {item.action.key.id}: {item.outcome.why}"
-        for item in done
-        if not isinstance(item.outcome, Accepted) and (isinstance(item.outcome, Refused) or item.outcome.why)
-    ]

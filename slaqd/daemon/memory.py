@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from math import inf
 
+import msgspec
 import structlog
 
 from slaqd.act import Journal
@@ -12,7 +14,8 @@ from slaqd.act.records import Plans
 from slaqd.clock import Clock
 from slaqd.daemon.watch import Watch
 from slaqd.errors import StateError
-from slaqd.types import Plan, Snapshot
+from slaqd.types import JobKey, Plan, Snapshot, State
+from slaqd.wire import JobView
 
 OBSERVED_EVERY_S = 60.0
 """So often at most is what was observed of all jobs written: a crash costs no more measurements than that."""
@@ -57,6 +60,21 @@ class Memory:
         self._watch.kept(observations)
         if due:
             self._observed = self._clock.monotonic()
+
+    def end(self, snapshot: Snapshot, views: Mapping[JobKey, JobView]) -> list[JobKey]:
+        """Write down each job that ended and how it was shown last; say which. Raises `StateError`."""
+        ended = [job for job in snapshot.jobs if job.state is State.ENDED]
+        if not ended:
+            return []
+        lasts = {job.key: msgspec.json.encode(views[job.key]).decode() for job in ended}
+        try:
+            self._journal.end_all(lasts, self._clock.wall())
+        except StateError as error:
+            log.warning("the journal can't take jobs' ends yet", jobs=len(ended), error=str(error))
+            raise
+        for job in ended:
+            log.info("job ended", job=job.key.id, name=job.name, user=job.owner.name)
+        return list(lasts)
 
     def close(self, why: str) -> None:
         """Write down what was observed since, and that this is the end."""

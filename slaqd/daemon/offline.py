@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from slaqd.act import Journal, execute, open_journal
+from slaqd.act import Journal, execute, open_journal, refusals
 from slaqd.act.past import Ask, read_past
-from slaqd.adapter import Adapter
+from slaqd.adapter import Adapter, AsUser
+from slaqd.agent.client import Agent
+from slaqd.agent.oneself import Oneself
 from slaqd.clock import Clock, SystemClock
 from slaqd.config import Config
-from slaqd.daemon.loop import refusals
-from slaqd.daemon.service import JOURNAL, hands_of, make_adapter
+from slaqd.daemon.service import JOURNAL, make_adapter
 from slaqd.daemon.state import state
 from slaqd.errors import AdapterRefused, StateError
 from slaqd.types import JobKey, Restore, State
@@ -82,11 +84,18 @@ def _left(config: Config) -> Iterator[Journal | None]:
 
 def _give_back(config: Config, journal: Journal, job: str | None, why: str) -> Sequence[JobKey]:
     clock = SystemClock()
-    adapter = make_adapter(config, clock, journal, hands_of(config))
+    adapter = make_adapter(config, clock, journal, _as_user(config))
     try:
         return _restored(adapter, journal, clock, job, why)
     finally:
         adapter.close(restore=False)
+
+
+def _as_user(config: Config) -> AsUser:
+    """Choose who acts in users' names: root can do by itself what the agent would."""
+    if config.agent.socket and os.geteuid() != 0:
+        return Agent(config.agent.socket)
+    return Oneself()
 
 
 def _restored(

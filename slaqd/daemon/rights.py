@@ -1,4 +1,4 @@
-"""Who may ask for what: root and slaqd's own user for everything, others for their own jobs."""
+"""Who may ask for what: root, slaqd's user and the admin group for everything, others for their own jobs."""
 
 from __future__ import annotations
 

@@ -63,13 +63,6 @@ def check_config(config: Config) -> None:
         raise ConfigError(msg)
 
 
-def hands_of(config: Config) -> AsUser:
-    """Choose who acts in users' names where no daemon runs: root can do by itself what the agent would."""
-    if config.agent.socket and os.geteuid() != 0:
-        return Agent(config.agent.socket)
-    return Oneself()
-
-
 def make_adapter(config: Config, clock: Clock, journal: Journal, as_user: AsUser) -> Adapter:
     """Load the adapter that the configuration names, and make it; the lever ``file`` is the core's own."""
     create = load(config.slaqd.adapter)

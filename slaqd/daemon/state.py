@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from slaqd.errors import AlreadyRunning, StateError
+from slaqd import mounts
+from slaqd.daemon import others
+from slaqd.errors import AlreadyRunning, StateError, StateRefused
+from slaqd.mounts import Mount
 
-OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_OR_ANOTHER = "; or name another directory as state_dir in [slaqd]"
+_LASTING = frozenset(
+    {
+        errno.EACCES, errno.EEXIST, errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG,
+        errno.ENOTDIR, errno.ENXIO, errno.EPERM, errno.EROFS,
+    }
+)  # fmt: skip
+"""What the system says of rights, names and what lies in the way: waiting changes none of it."""
+_NO_FILE = frozenset({errno.EISDIR, errno.ELOOP, errno.ENXIO})
+"""What the system says of a directory, a link, and a socket, where a file is to be opened."""
 
-_MOUNTS = Path("/proc/self/mountinfo")
 _NETWORK = frozenset(
     {
         "9p", "acfs", "afs", "beegfs", "ceph", "cephfs", "cifs", "coda", "davfs", "gfs", "gfs2",
@@ -28,43 +40,24 @@ _NETWORK_FUSE = re.compile(
 )
 
 
-def network_file_system(mounts: str, path: str) -> str | None:
+def network_file_system(path: str, mounted: Iterable[Mount]) -> str | None:
     """Name the type of the network file system that a path lies on; None where it is local.
 
-    Parameters
-    ----------
-    mounts
-        The text of ``/proc/self/mountinfo`` (proc(5)).
-    path
-        Absolute and without symbolic links.
-
+    The path is absolute and without symbolic links.
     """
-    best, kind = -1, ""
-    for line in mounts.splitlines():
-        left, dash, right = line.partition(" - ")
-        before, after = left.split(" "), right.split(" ")
-        if not dash or len(before) < 5:  # noqa: PLR2004 - the mount point is the fifth field
-            continue
-        point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), before[4])
-        # Of several mounts on one point the last one covers the others.
-        if _is_below(path, point) and len(point) >= best:
-            best, kind = len(point), after[0]
+    mount = mounts.over(path, mounted)
+    kind = mount.kind if mount else ""
     return kind if kind in _NETWORK or _NETWORK_FUSE.fullmatch(kind) else None
 
 
-def _is_below(path: str, point: str) -> bool:
-    return path == point or path.startswith(point.rstrip("/") + "/")
-
-
 def refuse_network(directory: Path) -> None:
-    """Raise `StateError` where a directory lies, or would lie, on a network file system.
+    """Raise `StateRefused` where a directory lies, or would lie, on a network file system.
 
     Locks and shared memory, on which SQLite's log stands, don't hold between machines,
     and a server that hangs would hang slaqd.
     """
     try:
-        real = str(directory.resolve())
-        kind = network_file_system(_MOUNTS.read_text(errors="surrogateescape"), real)
+        kind = network_file_system(str(directory.resolve()), mounts.read())
     except (OSError, RuntimeError, ValueError):
         return  # what can't be resolved can't be used either, and the use says why
     if kind is not None:
@@ -72,7 +65,7 @@ def refuse_network(directory: Path) -> None:
             f"{directory}: the state can't lie on a network file system ({kind});"
             " name a directory on a disk of this machine as state_dir in [slaqd]"
         )
-        raise StateError(msg)
+        raise StateRefused(msg)
 
 
 @contextmanager
@@ -90,8 +83,11 @@ def state(directory: Path, *, left: bool = False) -> Iterator[Path]:
     ------
     AlreadyRunning
         Another slaqd holds it.
+    StateRefused
+        It lies on a network file system, others can change what is in it, or what is in
+        the way stays there until somebody changes it.
     StateError
-        It can't be made or written, lies on a network file system, or others can change what is in it.
+        It can't be made or written for a reason that may go away by itself, such as a full disk.
 
     """
     refuse_network(directory)
@@ -99,9 +95,7 @@ def state(directory: Path, *, left: bool = False) -> Iterator[Path]:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = _lock(directory, left=left)
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        msg = f"{directory}: the state directory can't be used: {why}"
-        raise StateError(msg) from error
+        raise _unusable(directory, error) from error
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -134,31 +128,56 @@ def is_taken(directory: Path) -> bool:
 def _lock(directory: Path, *, left: bool) -> int:
     inside = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        _refuse_others(directory, os.fstat(inside), left=left)
+        _refuse_others(directory, inside, left=left)
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         lock = os.open("lock", flags, 0o600, dir_fd=inside)
+    except OSError as error:
+        if error.errno in _NO_FILE:
+            raise _no_file(directory) from error
+        raise
     finally:
         os.close(inside)
     if not stat.S_ISREG(os.fstat(lock).st_mode):
         os.close(lock)
-        msg = f"{directory / 'lock'}: no file; move it away"
-        raise StateError(msg)
+        raise _no_file(directory)
     return lock
 
 
-def _refuse_others(directory: Path, seen: os.stat_result, *, left: bool) -> None:
+def _no_file(directory: Path) -> StateRefused:
+    return StateRefused(f"{directory / 'lock'}: no file; move it away")
+
+
+def _unusable(directory: Path, error: OSError | ValueError) -> StateError:
+    """Tell apart what a later try may not meet any more from what waits for somebody."""
+    why = error.strerror if isinstance(error, OSError) else error
+    msg = f"{directory}: the state directory can't be used: {why}"
+    if isinstance(error, OSError) and (error.errno not in _LASTING or _leads_nowhere(directory)):
+        return StateError(msg)
+    return StateRefused(f"{msg}; mend that{_OR_ANOTHER}")
+
+
+def _leads_nowhere(directory: Path) -> bool:
+    """Tell whether it's a link to nothing: what it names may be on a disk that is mounted later."""
+    try:
+        directory.stat()
+    except OSError as error:
+        return error.errno == errno.ENOENT and directory.is_symlink()
+    return False
+
+
+def _refuse_others(directory: Path, inside: int, *, left: bool) -> None:
     """Whoever can write there can make slaqd write wherever a link of his points, and forge its journal."""
-    mine, do = os.geteuid(), "; or name another directory as state_dir in [slaqd]"
+    mine, seen = os.geteuid(), os.fstat(inside)
     if seen.st_uid != mine and not left:
         msg = (
             f"{directory}: the state belongs to uid {seen.st_uid}, and this slaqd runs as uid {mine};"
-            f" run it as that user{do}"
+            f" run it as that user{_OR_ANOTHER}"
         )
-        raise StateError(msg)
-    if seen.st_mode & OTHERS_WRITE:
+        raise StateRefused(msg)
+    if others.others_may(others.WRITE, seen, inside):
         mode = f"{stat.S_IMODE(seen.st_mode):04o}"
-        msg = f"{directory}: others can change the state (mode {mode}); chmod go-w {directory}{do}"
-        raise StateError(msg)
+        msg = f"{directory}: others can change the state (mode {mode}); chmod go-w {directory}{_OR_ANOTHER}"
+        raise StateRefused(msg)
 
 
 def _sign(directory: Path, lock: int) -> None:

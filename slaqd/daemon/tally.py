@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import get_args
 
@@ -74,6 +75,14 @@ class Tally:
         """Note what went wrong in this cycle, by whose fault it was."""
         manager, journal = isinstance(error, AdapterError), isinstance(error, StateError)
         self._failures.add(Result.MANAGER if manager else Result.JOURNAL if journal else Result.FAULT)
+
+    @contextmanager
+    def blaming(self) -> Iterator[None]:
+        """Go on with the cycle where the journal can't be written in this block; its fault is noted."""
+        try:
+            yield
+        except StateError as error:
+            self.blame(error)
 
     def action(self, action: Action, outcome: Outcome) -> None:
         """Count one action and what came of it."""

@@ -12,13 +12,14 @@ import msgspec
 import slaqd
 from slaqd import tag as tags
 from slaqd import wire
+from slaqd.act import refusals
 from slaqd.act.past import Ask
 from slaqd.adapter import Registration
 from slaqd.daemon.doctor import of_daemon
 from slaqd.daemon.door import Buckets
-from slaqd.daemon.loop import Loop, Parts, refusals
+from slaqd.daemon.loop import Loop, Parts
 from slaqd.daemon.rights import Rights
-from slaqd.daemon.view import ended_view
+from slaqd.daemon.view import ended_view, registered_view
 from slaqd.errors import AdapterError, ControlError, NotPermitted, StateError, TagError
 from slaqd.types import Finding, Health, JobKey, Lever, Owner, State, Struct, Tag
 from slaqd.wire import JobArgs, JobView, Registered, Verb
@@ -36,7 +37,7 @@ HISTORIES_BURST = 20.0
 """So often may a user who is no admin ask for the history: each answer reads thousands of rows."""
 BRAKES_PER_S = 0.5
 BRAKES_BURST = 30.0
-"""So often may a user who is no admin pull brakes: each is an event, and pushes an older one out."""
+"""So often may a user who is no admin pull brakes: each is written to disk."""
 
 _BRAKE_S = 1.5
 """A brake waits this long for the act that is going on: less than slaqctl waits for its answer."""
@@ -45,8 +46,9 @@ _BRAKE_S = 1.5
 class Verbs:
     """Answers requests from the loop's last view and the journal.
 
-    Root and the user that slaqd runs as may ask for everything, others, where they are
-    served at all (``everybody``), see their own jobs and act on these.
+    Root, the user that slaqd runs as and the members of ``admin_group`` may ask for
+    everything; others, where they are served at all (``everybody``), see their own jobs
+    and act on these.
     """
 
     def __init__(self, parts: Parts, loop: Loop, *, everybody: bool = False) -> None:
@@ -246,7 +248,7 @@ class Verbs:
         else:
             self._pause_one(self._one(job, uid), uid, paused=paused)
         # What was being done when the brake was pulled is over when the answer comes.
-        with self._loop.hands_free(_BRAKE_S):
+        with self._loop.between_acts(_BRAKE_S):
             self._loop.wake()
         what = "everything" if job is None else f"job {job}"
         if paused:
@@ -256,8 +258,8 @@ class Verbs:
 
     def _restore(self, raw: msgspec.Raw, uid: int) -> str:
         job = _decode(raw, JobArgs).job
-        keys = self._braked(job, uid)
-        with self._hands("everything" if job is None else f"job {job}"):
+        keys = self._pause_and_name(job, uid)
+        with self._between_acts("everything" if job is None else f"job {job}"):
             wrong = refusals(self._loop.restore(keys, "asked by slaqctl restore"))
         self._loop.wake()
         if wrong:
@@ -268,8 +270,8 @@ class Verbs:
 
     def _drop(self, raw: msgspec.Raw, uid: int) -> str:
         job = _decode(raw, wire.NamedJobArgs).job
-        (key,) = self._braked(job, uid)  # should slaqd die between the two, it isn't taken up again
-        with self._hands(f"job {job}"):
+        (key,) = self._pause_and_name(job, uid)  # should slaqd die between the two, it isn't taken up again
+        with self._between_acts(f"job {job}"):
             wrong = refusals(self._loop.restore([key], "asked by slaqctl drop"))
             if wrong:
                 raise ControlError("refused", "; ".join(wrong))
@@ -277,16 +279,16 @@ class Verbs:
         return f"job {job} has back what it had, and slaqd knows it no more"
 
     @contextmanager
-    def _hands(self, what: str) -> Iterator[None]:
+    def _between_acts(self, what: str) -> Iterator[None]:
         """Hold off the next act, or refuse: what was asked for is paused by then."""
-        with self._loop.hands_free(_BRAKE_S) as free:
+        with self._loop.between_acts(_BRAKE_S) as free:
             if not free:
                 raise ControlError(
                     "refused", f"slaqd is busy with a cycle; {what} is paused already: ask again"
                 )
             yield
 
-    def _braked(self, job: str | None, uid: int) -> list[JobKey]:
+    def _pause_and_name(self, job: str | None, uid: int) -> list[JobKey]:
         journal = self._parts.journal
         if job is None:
             self._rights.check_admin(uid, "a brake on everything")
@@ -360,19 +362,9 @@ def _log(key: JobKey, owner: Owner, args: wire.RegisterArgs) -> None:
 
 def _unseen(registration: Registration) -> JobView:
     """Show a job that was registered since the last cycle."""
-    return JobView(
-        job=registration.key.id,
-        start=registration.key.start,
-        name=registration.name,
-        user=registration.owner.name,
-        state=(State.WAITING if registration.waits else State.RUNNING).value,
-        pool="",
-        lever="",
-        min=registration.tag.min or 1,
-        max=registration.tag.max or registration.tag.min or 1,
-        submitted=registration.submitted,
+    return msgspec.structs.replace(
+        registered_view(registration),
         health=Health.EMPTY.value,
         reason="registered; the next cycle looks at it",
         wait=registration.waits,
-        uid=registration.owner.uid,
     )

@@ -8,6 +8,7 @@ from contextlib import suppress
 import msgspec
 
 from slaqd.act.journal import EndedRow
+from slaqd.adapter import Registration
 from slaqd.daemon.tally import Counts
 from slaqd.types import Allocation, Curve, Job, JobKey, Plan, Resources, Snapshot, State, Struct
 from slaqd.wire import JobView
@@ -80,6 +81,24 @@ def live_views(
     }
 
 
+def registered_view(registration: Registration) -> JobView:
+    """Show of a job what was said of it when it was registered, and no more."""
+    least = registration.tag.min or 1
+    return JobView(
+        job=registration.key.id,
+        start=registration.key.start,
+        name=registration.name,
+        user=registration.owner.name,
+        state=(State.WAITING if registration.waits else State.RUNNING).value,
+        pool="",
+        lever="",
+        min=least,
+        max=registration.tag.max or least,
+        submitted=registration.submitted,
+        uid=registration.owner.uid,
+    )
+
+
 def ended_view(row: EndedRow) -> JobView:
     """Show a job that is over, from what the journal kept."""
     view = _last(row)
@@ -101,19 +120,7 @@ def _last(row: EndedRow) -> JobView:
     # A slaqd of another version may have shown more, or less: then what was registered has to do.
     with suppress(msgspec.MsgspecError):
         return msgspec.json.decode(row.last or "", type=JobView)
-    registration = row.registration
-    return JobView(
-        job=registration.key.id,
-        start=registration.key.start,
-        name=registration.name,
-        user=registration.owner.name,
-        state=State.ENDED.value,
-        pool="",
-        lever="",
-        min=registration.tag.min or 1,
-        max=registration.tag.max or 1,
-        submitted=registration.submitted,
-    )
+    return registered_view(row.registration)
 
 
 def _how(view: JobView, row: EndedRow) -> str:

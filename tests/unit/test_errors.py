@@ -61,6 +61,7 @@ def test_slaqctl_tells_scripts_what_kind_of_failure_it_was(error: errors.SlaqdEr
         (errors.ConfigError("x"), EX_CONFIG),
         (errors.AlreadyRunning("x"), EX_TEMPFAIL),
         (errors.StateError("x"), EX_IOERR),
+        (errors.StateRefused("x"), EX_CONFIG),
         (errors.AdapterUnavailable("x"), 1),
     ],
 )

@@ -57,6 +57,19 @@ def test_a_wrong_configuration_is_named_and_not_tried_again(service: Lab) -> Non
     assert f"{CONFIG}:2: unknown key 'mod'" in service.said()
 
 
+def test_a_state_directory_that_is_refused_is_named_and_not_tried_again(service: Lab) -> None:
+    service.do("systemctl", "stop", "slaqd")
+    service.do("ln", "-sf", "/nothing", "/var/lib/slaqd/lock")
+    restarts = service.show("NRestarts")
+    assert service.try_("systemctl", "restart", "slaqd").returncode != 0
+    assert service.show("ActiveState") == "failed"
+    assert (service.show("ExecMainStatus"), service.show("NRestarts")) == ("78", restarts)
+    assert "/var/lib/slaqd/lock: no file; move it away" in service.said()
+    service.do("rm", "/var/lib/slaqd/lock")
+    service.do("systemctl", "restart", "slaqd")
+    assert service.show("ActiveState") == "active"
+
+
 JOURNAL = """
 from pathlib import Path
 from slaqd.act import Journal

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from modelled import key, registration, snapshot
 
-from slaqd.act import Journal, execute, stale
+from slaqd.act import Done, Journal, execute, refusals, stale
 from slaqd.act.past import Ask
 from slaqd.errors import AdapterRefused, AdapterUnavailable, StateError
 from slaqd.testing import FakeAdapter, FakeConfig, ManualClock
@@ -167,3 +167,18 @@ def test_the_journal_holds_whose_the_job_is_what_it_had_and_when_the_answer_came
         ("2", 2000, None, 2),
     ]
     assert [(row.intended, row.answered) for row in journal.actions()] == [(clock.wall(), clock.wall())] * 2
+
+
+@pytest.mark.parametrize(
+    ("outcome", "said"),
+    [
+        (Accepted(), []),
+        (Refused("not yours", retry=False), ["job 1: not yours"]),
+        (Refused("", retry=False), ["job 1: "]),
+        (Unknown("timed out"), ["job 1: timed out"]),
+        (Unknown(""), []),
+    ],
+)
+def test_what_went_wrong_is_said_with_its_job(outcome: Outcome, said: list[str]) -> None:
+    first, second = acts()
+    assert refusals([Done(first, outcome), Done(second, Accepted())]) == said

@@ -13,7 +13,7 @@ import pytest
 from modelled import key, registration
 
 from slaqd.act import Journal, schema
-from slaqd.errors import StateError
+from slaqd.errors import StateError, StateRefused
 from slaqd.types import Accepted, JobKey, Refused, Restore, SetUnits, Unknown
 
 DAY = 86_400.0
@@ -295,7 +295,7 @@ def test_a_directory_in_its_place_is_said(tmp_path: Path) -> None:
 def test_a_journal_of_a_newer_slaqd_is_not_touched(journal: Journal) -> None:
     journal._db.execute("PRAGMA user_version = 99")
     journal.close()
-    with pytest.raises(StateError, match=r"written by a newer slaqd \(schema 99"):
+    with pytest.raises(StateRefused, match=r"written by a newer slaqd \(schema 99"):
         Journal(journal.path)
     with sqlite3.connect(journal.path) as db:
         assert db.execute("PRAGMA user_version").fetchone()[0] == 99

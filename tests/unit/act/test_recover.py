@@ -15,7 +15,7 @@ from modelled import key, registration
 
 from slaqd.act import Journal, open_journal, schema
 from slaqd.act import recover as room
-from slaqd.errors import StateError
+from slaqd.errors import StateError, StateRefused
 from slaqd.types import Accepted, SetUnits
 
 NOW = 1_772_424_000.0
@@ -253,7 +253,7 @@ def test_a_journal_of_a_newer_slaqd_is_neither_opened_nor_set_aside(tmp_path: Pa
         db.execute("CREATE TABLE of_tomorrow (x)")
         db.execute("PRAGMA user_version = 99")
     before = path.read_bytes()
-    with pytest.raises(StateError, match="written by a newer slaqd"):
+    with pytest.raises(StateRefused, match="written by a newer slaqd"):
         open_journal(path, NOW)
     assert path.read_bytes() == before
     assert mains(tmp_path) == []

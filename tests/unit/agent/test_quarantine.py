@@ -8,18 +8,12 @@ import pytest
 
 from slaqd.agent.forker import Forker
 from slaqd.agent.protocol import Source
-from slaqd.agent.quarantine import FIRST_S, LONGEST_S, Quarantine, Rests, mount_of, mount_points, together
+from slaqd.agent.quarantine import FIRST_S, LONGEST_S, Quarantine, Rests, mount_of, together
 from slaqd.agent.session import MOST_LOST, MOST_LOST_OF_ONE, Hangs
 from slaqd.agent.turn import Task, Trail, Turn, Users, parted
 from slaqd.types import Tag
 
-MOUNTS = """\
-22 1 254:0 / / rw,relatime - ext4 /dev/vda rw
-30 22 0:30 / /home rw - nfs4 server:/home rw
-31 30 0:31 / /home/big rw - nfs4 server:/big rw
-32 22 0:32 / /mnt/with\\040space rw - nfs4 server:/space rw
-33 22
-"""
+POINTS = ["/home", "/home/big", "/mnt/with space"]
 
 
 def test_each_time_it_hangs_a_source_is_left_alone_twice_as_long() -> None:
@@ -52,10 +46,8 @@ def test_what_no_job_names_any_more_is_forgotten() -> None:
 
 
 def test_a_path_lies_on_the_longest_mount_point_that_begins_it() -> None:
-    points = mount_points(MOUNTS)
-    assert points == ["/home", "/home/big", "/mnt/with space"]
     found = {
-        path: mount_of(path, points)
+        path: mount_of(path, POINTS)
         for path in (
             "/home/a/log",
             "/home/big/log",
@@ -69,10 +61,9 @@ def test_a_path_lies_on_the_longest_mount_point_that_begins_it() -> None:
 
 
 def test_paths_on_no_mount_of_their_own_do_not_hang_together() -> None:
-    points = mount_points(MOUNTS)
     others = ["/home/b", "/home/big/b", "/var/b"]
-    assert together("/home/a", others, points) == {"/home/b"}
-    assert together("/var/a", others, points) == set()
+    assert together("/home/a", others, POINTS) == {"/home/b"}
+    assert together("/var/a", others, POINTS) == set()
 
 
 def trail(job: str, uid: int = 20_001, *, looked: int = 0, trouble: str = "") -> Trail:

@@ -90,12 +90,22 @@ def test_a_socket_in_its_place_is_good_and_anything_else_is_not(tmp_path: Path) 
     assert seen(checks.of_socket(tmp_path / ("x" * 120)), "too long for a socket") == [ERROR]
 
 
-@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def of_another_group(path: Path) -> None:
+    if os.geteuid() == 0:  # anybody else's files are of a group of hers, which may be hers alone
+        os.chown(path, -1, 20_001)
+
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives a file to another group")
+
+
+@pytest.mark.parametrize("mode", [pytest.param(0o620, marks=as_root), 0o602, 0o666])
 @pytest.mark.parametrize("which", ["file", "folder"])
 def test_a_configuration_that_others_can_change_is_an_error(tmp_path: Path, mode: int, which: str) -> None:
     file = tmp_path / "c.toml"
     file.touch(mode=0o644)
-    (file if which == "file" else tmp_path).chmod(mode | 0o100)
+    spoilt = file if which == "file" else tmp_path
+    of_another_group(spoilt)
+    spoilt.chmod(mode | 0o100)
     assert seen(checks.of_config(Config(path=str(file))), "others can change it") == [ERROR]
 
 
@@ -150,8 +160,9 @@ def test_a_pool_that_the_manager_doesnt_have_is_a_warning(tmp_path: Path) -> Non
     assert seen(found, "enforce.pools") == [WARNING]
 
 
-@pytest.mark.parametrize("mode", [0o720, 0o777])
+@pytest.mark.parametrize("mode", [pytest.param(0o720, marks=as_root), 0o777])
 def test_a_state_directory_that_others_can_change_is_an_error(tmp_path: Path, mode: int) -> None:
+    of_another_group(tmp_path)
     tmp_path.chmod(mode)
     assert seen(checks.of_state(tmp_path), f"others can change the state (mode {mode:04o})") == [ERROR]
 

@@ -7,8 +7,8 @@ import pytest
 from modelled import job, key, plan, registration, snapshot
 
 from slaqd.act.journal import EndedRow
-from slaqd.daemon.view import View, ended_view, live_views
-from slaqd.types import Allocation, Curve, Health, State
+from slaqd.daemon.view import View, ended_view, live_views, registered_view
+from slaqd.types import Allocation, Curve, Health, State, Tag
 from slaqd.wire import JobView
 
 CURVE = Curve(steps=(1.0, 2.0), losses=(3.0, 2.5), seconds=(0.0, 1.0), count=2, health=Health.OK, path="/l")
@@ -62,6 +62,15 @@ def test_an_ended_job_that_was_never_looked_at_or_by_another_version_is_shown_to
     view = ended_view(EndedRow(registration(1, submitted=100.0), 90.0, None, last))
     assert view.reason == "ended after 0 s, no loss was logged"
     assert (view.job, view.name, view.user) == ("1", "job-1", "ada")
+
+
+@pytest.mark.parametrize(
+    ("tag", "bounds"), [(Tag(), (1, 1)), (Tag(min=4), (4, 4)), (Tag(min=2, max=8), (2, 8))]
+)
+def test_a_job_that_was_only_registered_shows_bounds_that_hold_it(tag: Tag, bounds: tuple[int, int]) -> None:
+    registered = msgspec.structs.replace(registration(1), tag=tag)
+    for view in (registered_view(registered), ended_view(EndedRow(registered, 90.0, None, None))):
+        assert (view.min, view.max) == bounds
 
 
 def test_before_the_first_cycle_the_view_says_so() -> None:

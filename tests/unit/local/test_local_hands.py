@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from slaqd_local import groups, guard, requests
 from slaqd_local.guard import Guard
-from slaqd_local.hierarchy import Hierarchy, Mount
+from slaqd_local.hierarchy import CgroupMount, Hierarchy
 from slaqd_local.requests import Answer, Clear, Gather, GiveBack, Hold, Lift, WhyNot
 from standing_hands import LEAST_UID, OURS, hands, hold, limit, named, origins, where
 from standing_kernel import ALICE, ALICES, BOB, BOBS, HOME, ROOT, ROOTS, SYSTEM, SYSTEMS, USERS, Kernel
@@ -330,6 +330,6 @@ def test_whatever_is_asked_only_jobs_groups_are_written(
 
 
 def test_requests_are_refused_out_of_hand_where_they_make_no_sense() -> None:
-    for nonsense in ("hold", None, {"type": "hold"}, Mount(Path("/"), "/", frozenset())):
+    for nonsense in ("hold", None, {"type": "hold"}, CgroupMount(Path("/"), "/", frozenset())):
         with pytest.raises(PermissionError, match="not a request that is served"):
             hands().do(nonsense)

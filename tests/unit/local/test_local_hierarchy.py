@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 from slaqd_local import groups, hierarchy
-from slaqd_local.hierarchy import UNIFIED, Hierarchy, Mount, parse_memberships, parse_mounts
+from slaqd_local.hierarchy import UNIFIED, CgroupMount, Hierarchy, of_cgroups, parse_memberships
+
+from slaqd import mounts
 
 APART = """\
 31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
@@ -19,21 +21,17 @@ TOGETHER = "33 31 0:30 /docker/x /sys/fs/cgroup/cpu\\040acct rw - cgroup cgroup 
 
 
 def test_hierarchies_that_are_mounted_apart_are_found_apart() -> None:
-    assert parse_mounts(APART) == [
-        Mount(Path("/sys/fs/cgroup/cpu"), "/", frozenset({"rw", "cpu"})),
-        Mount(Path("/sys/fs/cgroup/cpuacct"), "/", frozenset({"rw", "cpuacct"})),
-        Mount(Path("/sys/fs/cgroup/unified"), "/", frozenset({UNIFIED})),
+    assert of_cgroups(mounts.parse(APART)) == [
+        CgroupMount(Path("/sys/fs/cgroup/cpu"), "/", frozenset({"rw", "cpu"})),
+        CgroupMount(Path("/sys/fs/cgroup/cpuacct"), "/", frozenset({"rw", "cpuacct"})),
+        CgroupMount(Path("/sys/fs/cgroup/unified"), "/", frozenset({UNIFIED})),
     ]
 
 
 def test_a_joint_mount_below_a_root_of_its_own_is_understood() -> None:
-    (mount,) = parse_mounts(TOGETHER)
+    (mount,) = of_cgroups(mounts.parse(TOGETHER))
     assert (mount.point, mount.root) == (Path("/sys/fs/cgroup/cpu acct"), "/docker/x")
     assert {"cpu", "cpuacct"} <= mount.controllers
-
-
-def test_rubbish_is_no_mount() -> None:
-    assert parse_mounts("\n - \n1 2 - cgroup\nx - cgroup cgroup rw,cpu\n") == []
 
 
 def test_memberships_are_read_for_both_versions() -> None:
@@ -54,7 +52,7 @@ def test_a_groups_name_cant_pass_for_another_membership(
     (tmp_path / "7").mkdir()
     (tmp_path / "7/cgroup").write_bytes(f"3:cpu:{group}\n".encode())
     monkeypatch.setattr(hierarchy, "PROC", tmp_path)
-    tree = Hierarchy(Mount(tmp_path, "/", frozenset({"cpu"})), "cpu", "/")
+    tree = Hierarchy(CgroupMount(tmp_path, "/", frozenset({"cpu"})), "cpu", "/")
     assert tree.group_of(7) == group
 
 
@@ -81,19 +79,19 @@ def test_the_right_to_make_groups_is_taken_for_a_moment_and_given_back(
 
 
 def test_a_group_is_found_below_the_root_of_its_mount(tmp_path: Path) -> None:
-    tree = Hierarchy(Mount(tmp_path, "/docker/x", frozenset({"cpu"})), "cpu", "/docker/x/a/b")
+    tree = Hierarchy(CgroupMount(tmp_path, "/docker/x", frozenset({"cpu"})), "cpu", "/docker/x/a/b")
     assert tree.directory("/docker/x/a/b") == tmp_path / "a/b"
     assert tree.chain("/docker/x/a/b") == [tmp_path, tmp_path / "a", tmp_path / "a/b"]
 
 
 def test_no_group_leads_out_of_the_hierarchy(tmp_path: Path) -> None:
-    tree = Hierarchy(Mount(tmp_path, "/", frozenset({"cpu"})), "cpu", "/")
+    tree = Hierarchy(CgroupMount(tmp_path, "/", frozenset({"cpu"})), "cpu", "/")
     for group in ("/../../etc", "/a/../../etc", "elsewhere", ""):
         assert tree.directory(group) == tmp_path
 
 
 def test_our_place_is_the_topmost_that_can_be_written(tmp_path: Path) -> None:
-    tree = Hierarchy(Mount(tmp_path, "/", frozenset({"cpu"})), "cpu", "/user/mine/deep")
+    tree = Hierarchy(CgroupMount(tmp_path, "/", frozenset({"cpu"})), "cpu", "/user/mine/deep")
     (tmp_path / "user/mine/deep").mkdir(parents=True)
     assert tree.writable() is None
     for each in ("user/mine", "user/mine/deep"):

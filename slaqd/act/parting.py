@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import structlog
 
-from slaqd.act import Journal
+from slaqd.act.journal import Journal
 from slaqd.adapter import Adapter
 from slaqd.clock import Clock
 from slaqd.errors import AdapterError, StateError
