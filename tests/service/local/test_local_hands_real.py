@@ -77,10 +77,10 @@ def where(pid: int) -> str:
 
 def test_a_slaqd_without_rights_holds_resizes_and_gives_back_anothers_job(world: World) -> None:
     assert world.slaqd.ask(rights) == (SLAQD, None)
-    assert world.agent.capabilities() == SETGID_SETUID
     pid = world.start(ALICE)
     key, came_from = world.job(pid), where(pid)
     assert world.do(adopt(key, 2)) == [Accepted()]
+    assert world.agent.capabilities() == SETGID_SETUID
     assert (world.milli(key), world.target(key), where(pid)) == (200, 2, f"/{NAME}/job-{pid}-{key.start}")
     assert world.do(resize(key, 5)) == [Accepted()]
     assert (world.milli(key), world.target(key)) == (500, 5)
