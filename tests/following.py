@@ -18,6 +18,7 @@ from slaqd.testing import FakeAdapter, FakeConfig, FakeManager, ManualClock, Mem
 from slaqd.types import (
     Accepted,
     Action,
+    Admit,
     Adopt,
     Job,
     JobKey,
@@ -49,7 +50,10 @@ def why(outcome: Outcome) -> str:
 
 
 class FileAdapter(FakeAdapter):
-    """Gives its jobs the lever ``file`` where their tag says so, and shows what they are ``seen`` to hold."""
+    """Gives its jobs the lever ``file`` where their tag says so, and shows what they are ``seen`` to hold.
+
+    What it holds itself it shows, also of a job whose lever is ``file`` by now.
+    """
 
     seen: dict[JobKey, int]
 
@@ -62,7 +66,15 @@ class FileAdapter(FakeAdapter):
         if registration.tag.lever is not Lever.FILE:
             return row
         held = self.seen.get(row.key, 0) if row.state is State.RUNNING else 0
-        return msgspec.structs.replace(row, lever=Lever.FILE, held=held, target=None)
+        if row.target is not None:
+            held = row.held
+        return msgspec.structs.replace(row, lever=Lever.FILE, held=held)
+
+    def _one(self, action: Action, deadline: float) -> Outcome:
+        outcome = super()._one(action, deadline)
+        if isinstance(action, Admit) and self._registered()[action.key].tag.lever is Lever.FILE:
+            self.manager.held.pop(action.key, None)  # it is let in, and its units are none of a manager's
+        return outcome
 
 
 class Mine:
@@ -135,6 +147,13 @@ class Following:
         assert isinstance(self.store, MemoryStore)
         self.store.register(Registration(key, owner, tag, "job", root, 100.0 + number, waits))
         return key
+
+    def adopt_again(self, number: int = 1, **said: Any) -> None:
+        """Adopt a job again; what is said of it then takes the place of what was said before."""
+        (known,) = [each for each in self.store.registrations() if each.key.id == str(number)]
+        assert isinstance(self.store, MemoryStore)
+        tag = msgspec.structs.replace(known.tag, **said)
+        self.store.register(msgspec.structs.replace(known, tag=tag, waits=False))
 
     def place(self, number: int = 1) -> Path:
         return self.folder / f"ctl-{number}"

@@ -215,6 +215,15 @@ class World:
         (self.origin / "cgroup.procs").write_text(str(started.pid))
         return started.pid
 
+    def end(self, pid: int) -> None:
+        """End a process, and see that nothing of it is left."""
+        next(each for each in self._started if each.pid == pid).kill()
+
+    def restart_slaqd(self) -> None:
+        """Begin with a slaqd that knows nothing of any job."""
+        self.slaqd.kill()
+        self.slaqd = SlaqdProcess(self.agent.path)
+
     def job(self, pid: int, owner: int = ALICE) -> JobKey:
         seen = processes.read(pid)
         assert seen is not None

@@ -9,7 +9,9 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
+import msgspec
 from slaqd_local import Config, LocalAdapter, processes
 from slaqd_local.holder import Holder
 
@@ -83,6 +85,12 @@ class LocalWorld:
         tag = Tag(min=1, max=most, lever=lever)
         self.store.register(Registration(key, owner, tag, "job", "/", self.clock.wall(), waits))
         return key
+
+    def adopt_again(self, key: JobKey, lever: Lever, **said: Any) -> None:
+        """Adopt a job again, with another lever."""
+        (known,) = [each for each in self.store.registrations() if each.key == key]
+        tag = msgspec.structs.replace(known.tag, lever=lever, **said)
+        self.store.register(msgspec.structs.replace(known, tag=tag))
 
     def also_end(self, group: int) -> None:
         """End this group too when the test is over."""

@@ -54,7 +54,10 @@ class Acts:
         consumed = self._accounts.of(key).consumed(notes, view.seen, view.family)
         if notes.hold is not None:
             self._holder.give_back(key, view.registration.owner.uid, notes.hold)
-        notes.set_restored(consumed)
+        if notes.hold is not None and not view.under_quota:
+            notes.set_free(consumed)  # by its owner's word on its lever: it is slaqd's job still
+        else:
+            notes.set_restored(consumed)
         return None
 
     def _hold(self, action: Action, view: View) -> Refused | None:
@@ -63,7 +66,7 @@ class Acts:
         refused = self._bars(action, view)
         if refused is not None:
             return refused
-        if rows.lever(view.registration)[0] is Lever.CPUS:
+        if view.under_quota:
             self._open_account(view)
             why = self._under_quota(view, action.units * self._unit_milli)
             if why is not None:

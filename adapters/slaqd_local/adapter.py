@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -29,6 +29,7 @@ from slaqd_local.unheard import Unheard
 _GATHERINGS = 5
 _CROWDED = 0.95
 _LIFTINGS = 2
+_NOBODY = -1
 
 
 class LocalAdapter:
@@ -161,6 +162,8 @@ class LocalAdapter:
         """
         with self._one_at_a_time:
             left = self._lift_all() if restore else 0
+            if restore and not left:
+                self._sweep_last()
             self._holder.close()
         if left:
             msg = f"jobs that could not be let go: {left}"
@@ -176,7 +179,8 @@ class LocalAdapter:
         restored = notes.restored and rows.lever(view.registration)[0] is not Lever.FILE
         account = self._accounts.of(key)
         consumed = account.consumed(notes, view.seen, view.family)
-        spent = account.spent(consumed, view.family)
+        # What it consumed under slaqd's holds stands still while it is in none.
+        spent = account.spent(consumed if view.seen is not None else None, view.family)
         if not restored:  # whatever its row says that it holds is no other process's use
             self._accounts.total += spent
         if view.state is State.ENDED:  # noted before or not: a kill may have come before the clearing
@@ -184,17 +188,22 @@ class LocalAdapter:
         facts = Facts(
             state=view.state,
             seen=view.seen,
+            in_hold=notes.hold is not None,
             restored=restored,
             cpu_seconds=consumed,
             uses=account.rate(at, spent),
             spares=self._spares(account, at, consumed, view.seen),
             escapes=self._escapes(view),
-            gap=view.gap or self._holder.trouble(notes.hold, view.pids),
+            gap=view.gap or self._trouble(view),
         )
         return rows.row(view.registration, facts, self._config.unit_milli, self._all_units())
 
+    def _trouble(self, view: View) -> str | None:
+        # What shall be held no more may have any part outside.
+        return self._holder.trouble(view.notes.hold, view.pids) if view.under_quota else None
+
     def _escapes(self, view: View) -> str | None:
-        if view.seen is None or view.seen.milli is None or view.notes.restored:
+        if view.seen is None or view.seen.milli is None or view.notes.restored or not view.under_quota:
             return None
         return self._holder.escapes(view.notes.hold, view.family.pids - view.seen.pids)
 
@@ -234,11 +243,17 @@ class LocalAdapter:
             if unheard.heard(view.registration.owner.uid, partial(self._clear, view)):
                 del self._left[key]
         self._gather(views.values(), unheard)
+        unheard.heard(_NOBODY, lambda: self._sweep(lambda key: key in views or key in self._left))
+
+    def _sweep(self, is_known: Callable[[JobKey], bool]) -> bool:
+        self._holder.sweep(is_known)
+        return True
 
     def _gather(self, views: Iterable[View], unheard: Unheard) -> bool:
         found = False
         for view in views:
-            if view.notes.hold is not None and not view.notes.restored and view.family.pids:
+            held = view.under_quota and view.notes.hold is not None and not view.notes.restored
+            if held and view.family.pids:
                 found |= unheard.heard(view.registration.owner.uid, partial(self._gather_one, view))
         return found
 
@@ -259,6 +274,11 @@ class LocalAdapter:
                 break
         return len(left)
 
+    def _sweep_last(self) -> None:
+        live = {job.key for job in self._registrations()} - set(self._left)
+        with suppress(AdapterUnavailable):  # no job is held by what is left: the next start removes it
+            self._holder.sweep(live.__contains__)
+
     def _lift(self, job: Registration) -> bool:
         # One job's trouble must not leave the others under quota.
         try:
@@ -274,7 +294,7 @@ class LocalAdapter:
             self._holder.clear(job.key, job.owner.uid, view.notes.hold)
             return self._holder.is_clear(job.key, view.notes.hold)
         except OSError:
-            return True  # an empty group is no harm
+            return True  # an empty group is no harm, and swept once its registration is closed
 
     def _asked(self, key: JobKey) -> Iterator[int]:
         # Users may ask often: as long as the leader lives it is asked alone, and nobody waits.

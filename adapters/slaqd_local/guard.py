@@ -79,8 +79,7 @@ class Guard:
             user's own, or it is another user's job's.
 
         """
-        for each in (directory.parent, directory):
-            _be_ours(each)
+        be_ours(directory)
         owner = _mark(directory, _OWNER)
         if owner:
             self._same(int(owner), directory)
@@ -184,6 +183,19 @@ def _uid(handle: int) -> int | None:
             return processes.parse_uid(file.read())
     except _GONE:
         return None
+
+
+def be_ours(directory: Path) -> None:
+    """See that a job's group, and the one that all jobs' groups are in, is this process's user's own.
+
+    Raises
+    ------
+    PermissionError
+        Another user made one of them, or may write to it.
+
+    """
+    for each in (directory.parent, directory):
+        _be_ours(each)
 
 
 def _be_ours(directory: Path) -> None:

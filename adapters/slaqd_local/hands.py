@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,12 @@ from slaqd_local.cgroup1 import Cgroup1
 from slaqd_local.cgroup2 import Cgroup2
 from slaqd_local.config import MANAGER
 from slaqd_local.groups import Move
-from slaqd_local.guard import Guard, guarded, refusal
+from slaqd_local.guard import Guard, be_ours, guarded, refusal
 from slaqd_local.hierarchy import may_divide
+from slaqd_local.leftovers import NOBODY, left_behind
 from slaqd_local.means import Cgroups, period_us
 from slaqd_local.processes import Table
-from slaqd_local.requests import Answer, Clear, Gather, GiveBack, Hold, Lift, Named, WhyNot
+from slaqd_local.requests import Answer, Clear, Gather, GiveBack, Hold, Lift, Named, Sweep, WhyNot
 
 _KINDS: dict[str, type[Cgroup1 | Cgroup2]] = {Cgroup2.name: Cgroup2, Cgroup1.name: Cgroup1}
 _NOTHING: Table = {}
@@ -52,6 +54,7 @@ class LocalHands:
         self._least_uid = max(1, least_uid)
         self._one_at_a_time = threading.Lock()
         self._weights = {name: kind.weights() for name, kind in _KINDS.items()}
+        self._sweep_all()
 
     def do(self, request: Any) -> object:  # noqa: ANN401 - bounds and types are checked here
         """See `slaqd.adapter.Hands.do`.
@@ -68,12 +71,25 @@ class LocalHands:
         with self._one_at_a_time:
             if isinstance(asked, WhyNot):
                 return Answer(self._why_not(asked.means, self._kind(asked.means)))
+            if isinstance(asked, Sweep):
+                _sweep(self._kind(asked.means), {_key(*job) for job in asked.jobs}.__contains__)
+                return None
             self._change(asked)
             return None
 
+    def _sweep_all(self) -> None:
+        """Remove what an agent that was killed left: slaqd may never ask for it, or be gone for good."""
+        for name in _KINDS:
+            with suppress(OSError):  # that means is not to be had, or not ours to write to
+                means = self._kind(name)
+                _sweep(means, lambda _key: True)
+                for _, place in means.places(NOBODY):
+                    be_ours(place)
+                means.clear(NOBODY)  # the group above, if it is empty
+
     def _change(self, asked: Named) -> None:
         guard = Guard(asked.uid, self._least_uid)
-        key = JobKey(MANAGER, str(asked.id), asked.start)
+        key = _key(asked.id, asked.start)
         places: set[Path] = set()
         means = self._kind(asked.means, move=guarded(guard, places))
         why = self._why_not(asked.means, means)
@@ -118,7 +134,7 @@ class LocalHands:
         why = means.why_not()
         if why is not None:
             return why
-        for tree, _ in means.places(JobKey(MANAGER, "0", 0)):
+        for tree, _ in means.places(NOBODY):
             point = tree.mount.point
             if not may_divide(point):
                 return f"slaqd-agent has no right to make groups in {point}"
@@ -126,6 +142,17 @@ class LocalHands:
             if name == Cgroup2.name and (point / "cgroup.type").exists() and groups.members(point):
                 return f"{point} is not the hierarchy's root, and processes stand in it"
         return None
+
+
+def _key(number: int, start: int) -> JobKey:
+    return JobKey(MANAGER, str(number), start)
+
+
+def _sweep(means: Cgroups, is_asked: Callable[[JobKey], bool]) -> None:
+    for key in left_behind(means, lambda key: not is_asked(key)):
+        for _, place in means.places(key):
+            be_ours(place)
+        means.clear(key)
 
 
 def _checked(request: object) -> requests.Request:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from contextlib import suppress
 
 from slaqd.adapter import AsUser
 from slaqd.types import JobKey
@@ -10,6 +11,7 @@ from slaqd_local.cgroup1 import Cgroup1
 from slaqd_local.cgroup2 import Cgroup2
 from slaqd_local.config import Config
 from slaqd_local.keepers import Keepers
+from slaqd_local.leftovers import left_behind
 from slaqd_local.means import Cgroups, Means, Seen, period_us
 from slaqd_local.notes import Hold, Notes
 from slaqd_local.processes import Table
@@ -32,6 +34,12 @@ class Holder:
         self._cgroups = {means.name: means for means in cgroups}
         self._keepers = None if shared else Keepers()
         self.order = [*self._cgroups, Keepers.name] if config.means == "auto" else [config.means]
+        # What is not ours to write to isn't looked at: there another slaqd may hold others' jobs.
+        self._swept = [
+            name
+            for name, each in self._cgroups.items()
+            if (name in self.order if shared else each.why_not() is None)
+        ]
 
     @property
     def agent(self) -> bool:
@@ -116,6 +124,20 @@ class Holder:
         """Tell whether nothing is left of an ended job."""
         means = self._cgroups.get(hold.means) if hold is not None else None
         return means is None or not any(directory.exists() for _, directory in means.places(key))
+
+    def sweep(self, is_known: Callable[[JobKey], bool]) -> None:
+        """Remove the groups that ended jobs left, also those of a slaqd or an agent before this one."""
+        for name in self._swept:
+            means = self._cgroups[name]
+            with suppress(
+                OSError
+            ):  # it isn't to be had here, or the agent says no: an empty group is no harm
+                keys = left_behind(means, is_known)
+                if keys and self._as_user is not None:
+                    Remote(means, self._as_user, _NOBODY).sweep(keys)
+                    continue
+                for key in keys:
+                    means.clear(key)
 
     def close(self) -> None:
         """Let go of handles."""

@@ -78,9 +78,14 @@ class Notes:
         return bool(self.values.get(_RESTORED))
 
     def set_restored(self, cpu_seconds: float | None) -> None:
-        """Write down that it was given back, and what it had used by then."""
+        """Write down that it was given back by request, and what it had used by then."""
         self._set(_CPU, repr(cpu_seconds or 0.0))
         self._set(_RESTORED, "1")
+        self._set(_HOLD, "")
+
+    def set_free(self, cpu_seconds: float | None) -> None:
+        """Write down that it is held no more, and what it had used by then."""
+        self._set(_CPU, repr(cpu_seconds or 0.0))
         self._set(_HOLD, "")
 
     def take_back(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import cast
 
 from slaqd.adapter import AsUser
@@ -11,7 +11,7 @@ from slaqd.types import JobKey, Struct
 from slaqd_local import processes
 from slaqd_local.means import Cgroups, Origins, Seen
 from slaqd_local.processes import Table
-from slaqd_local.requests import MOST_PIDS, Answer, Cgroup, Clear, Gather, GiveBack, Hold, Lift, WhyNot
+from slaqd_local.requests import MOST_PIDS, Answer, Cgroup, Clear, Gather, GiveBack, Hold, Lift, Sweep, WhyNot
 
 
 class Remote:
@@ -87,6 +87,11 @@ class Remote:
     def clear(self, key: JobKey) -> None:
         """See `Means.clear`."""
         self._ask(Clear(self._means, int(key.id), key.start, self._uid))
+
+    def sweep(self, keys: Sequence[JobKey]) -> None:
+        """Remove what these ended jobs left behind, whose they ever were."""
+        jobs = tuple((int(key.id), key.start) for key in keys[:MOST_PIDS])
+        self._ask(Sweep(self._means, jobs))
 
     def close(self) -> None:
         """See `Means.close`."""

@@ -73,4 +73,11 @@ class Clear(Named, frozen=True, tag="clear"):
     """Remove what is left of an ended job."""
 
 
-Request = WhyNot | Hold | Gather | Lift | GiveBack | Clear
+class Sweep(Struct, frozen=True, tag="sweep"):
+    """Remove the empty groups that these jobs left, each named by id and start, if no job of it lives."""
+
+    means: Cgroup
+    jobs: Annotated[tuple[tuple[Pid, Ticks], ...], msgspec.Meta(max_length=MOST_PIDS)]
+
+
+Request = WhyNot | Hold | Gather | Lift | GiveBack | Clear | Sweep

@@ -19,10 +19,13 @@ class Facts(NamedTuple):
     ``uses`` is what it used of late, in cores; ``spares`` says the same of a job that
     leaves some of its quota unused, else it is None. ``escapes`` says what stays outside
     its quota: it may shrink, or that would freeze it at its largest, and not grow.
+    ``in_hold`` tells whether slaqd may have it in a hold, whole or half done, which is
+    to be given back should its lever be another by now.
     """
 
     state: State
     seen: Seen | None = None
+    in_hold: bool = False
     restored: bool = False
     cpu_seconds: float | None = None
     uses: float = 0.0
@@ -58,6 +61,18 @@ def target(seen: Seen | None, unit_milli: int) -> int | None:
     return seen.milli // unit_milli
 
 
+def _still_in_force(facts: Facts, unit_milli: int) -> int | None:
+    """Count the units that a job is held to although its lever doesn't; None where it isn't.
+
+    Whatever there is of the hold counts as one: what is half done, or lifted, or set
+    under another configuration has to be given back as well.
+    """
+    if not facts.in_hold or facts.state is not State.RUNNING:
+        return None
+    milli = facts.seen.milli if facts.seen is not None else None
+    return max(1, _in_use(facts, unit_milli) if milli is None else -(-milli // unit_milli))
+
+
 @cache
 def _unit(unit_milli: int) -> Resources:
     """Give the one unit that all jobs share: what is the same object is compared quickly."""
@@ -69,7 +84,10 @@ def row(registration: Registration, facts: Facts, unit_milli: int, all_units: in
     moved_by, why = lever(registration)
     bounds = sizes(registration, all_units)
     ended = facts.state is State.ENDED
-    held_to = None if facts.restored or ended else target(facts.seen, unit_milli)
+    if moved_by is Lever.CPUS:
+        held_to = None if facts.restored or ended else target(facts.seen, unit_milli)
+    else:
+        held_to = _still_in_force(facts, unit_milli)
     wants = None if facts.spares is None else demand.units(facts.spares, unit_milli, bounds.min, bounds.max)
     return Job(
         key=registration.key,

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from slaqd.adapter import Registration, Store
-from slaqd.types import JobKey, State
+from slaqd.types import JobKey, Lever, State
+from slaqd_local import rows
 from slaqd_local.census import NOBODY, Census, Family
 from slaqd_local.holder import Holder
 from slaqd_local.means import Seen
@@ -28,6 +29,11 @@ class View(NamedTuple):
     def pids(self) -> frozenset[int]:
         """All its processes that can still run."""
         return self.family.pids | (self.seen.pids if self.seen is not None else frozenset())
+
+    @property
+    def under_quota(self) -> bool:
+        """Whether its lever is a quota, be there one or not."""
+        return rows.lever(self.registration)[0] is Lever.CPUS
 
     @property
     def state(self) -> State:

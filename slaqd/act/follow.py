@@ -53,6 +53,8 @@ class FollowFiles:
     Jobs whose rows say `Lever.FILE` get their targets and give their answers through
     files in a directory of their own; everything else is the adapter's. What was told
     and not answered counts as held, and so does what was held before, until the answer.
+    One that the adapter holds still, by the lever it had before, is shown without a lever
+    until it is restored: two levers would hold it at once.
 
     Parameters
     ----------
@@ -106,10 +108,10 @@ class FollowFiles:
         """
         seen = self._adapter.snapshot(deadline)
         self._incarnation = seen.incarnation
-        rows = [job for job in seen.jobs if job.lever is Lever.FILE]
+        rows = [job for job in seen.jobs if job.lever is Lever.FILE and job.target is None]
         self._renew(rows, whole=not seen.gaps)
         self._time.begin((job.owner.uid for job in rows), deadline)
-        silent, shown, gaps = "", {}, list(seen.gaps)
+        silent, shown, gaps = "", _held_otherwise(seen), list(seen.gaps)
         for one in in_turn((self._jobs[job.key] for job in rows), self._time.is_slow):
             unread = silent or self._time.bar(one.row.owner.uid)
             try:
@@ -265,6 +267,15 @@ class FollowFiles:
         )
         broken = next((Refused(why, retry=retry) for holds, why, retry in rules if holds), None)
         return broken or _out_of_bounds(one.row, action.units)
+
+
+def _held_otherwise(seen: Snapshot) -> dict[JobKey, Job]:
+    """Show those that shall follow and are held by another lever still."""
+    return {
+        job.key: msgspec.structs.replace(job, lever=Lever.NONE)
+        for job in seen.jobs
+        if job.lever is Lever.FILE and job.target is not None
+    }
 
 
 def _out_of_bounds(job: Job, units: int) -> Refused | None:

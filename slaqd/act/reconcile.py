@@ -15,6 +15,7 @@ from slaqd.types import (
     Lever,
     Plan,
     Resources,
+    Restore,
     SetUnits,
     Snapshot,
     State,
@@ -28,7 +29,9 @@ def reconcile(plan: Plan, snapshot: Snapshot, capabilities: Capabilities, cycle:
     frees units comes before whatever takes them; where a lever whose swap is not
     atomic takes part, a growth waits for a later cycle until its room is seen free.
     A plan that was not made from this very snapshot gives no action at all, and a job
-    without a lever that is to be had here, or in a pool that isn't shown, gets none.
+    without a lever that is to be had here, or in a pool that isn't shown, gets none. But
+    one that is held although it has no lever, as its owner named another since, is given
+    back what it had.
 
     Parameters
     ----------
@@ -52,10 +55,26 @@ def reconcile(plan: Plan, snapshot: Snapshot, capabilities: Capabilities, cycle:
     ]
     changes.sort(key=lambda change: _rank(*change))
     numbers = count(1)
-    return tuple(
+    released = tuple(
+        Restore(f"{cycle}-{next(numbers)}", job.key, snapshot.incarnation, _why_released(job))
+        for job in snapshot.jobs
+        if _outlives_its_lever(job)
+    )
+    return released + tuple(
         _action(allocation, job, f"{cycle}-{next(numbers)}", snapshot.incarnation)
         for allocation, job in _affordable(changes, snapshot, capabilities)
     )
+
+
+def _outlives_its_lever(job: Job) -> bool:
+    """Tell whether a job is still held by the lever that it had before; its own holds it to nothing."""
+    held = job.target is not None and job.state is State.RUNNING
+    return held and job.lever is Lever.NONE and job.gap is None
+
+
+def _why_released(job: Job) -> str:
+    said = job.tag.lever or Lever.NONE
+    return f"its lever is {said.value} now: what held it before is given back"
 
 
 def _in_reach(job: Job, snapshot: Snapshot, capabilities: Capabilities) -> bool:

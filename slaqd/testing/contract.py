@@ -46,6 +46,10 @@ class World(Protocol):
         """Start and register a job; with ``waits``, one that waits for its admission."""
         ...
 
+    def adopt_again(self, key: JobKey, lever: Lever) -> None:
+        """Register a job anew as it was, but with another lever."""
+        ...
+
     def end(self, key: JobKey) -> None:
         """End a job."""
         ...
@@ -181,6 +185,24 @@ class AdapterContract:
         assert _job(world, adapter, key).lever is Lever.NONE
         incarnation = adapter.snapshot(_deadline(world)).incarnation
         assert isinstance(_act(world, adapter, SetUnits("s", key, incarnation, 2))[0], Refused)
+
+    def test_a_held_job_that_has_no_lever_any_more_is_shown_held_until_it_is_restored(
+        self, world: World
+    ) -> None:
+        """By that the core sees what is to be given back, whenever it looks; and it can be held anew."""
+        adapter, key = world.adapter(), world.start()
+        _act(world, adapter, _set(world, adapter, key, 2))
+        _wait(world, adapter, key, _is_held_to(2))
+        world.adopt_again(key, Lever.NONE)
+        job = _job(world, adapter, key)
+        assert (job.state, job.lever, job.target) == (State.RUNNING, Lever.NONE, 2)
+        restore = Restore("r", key, adapter.snapshot(_deadline(world)).incarnation)
+        assert _act(world, adapter, restore) == [Accepted()]
+        job = _wait(world, adapter, key, lambda job: job.target is None)
+        assert (job.state, job.lever) == (State.RUNNING, Lever.NONE)
+        world.adopt_again(key, Lever.CPUS)
+        _act(world, adapter, _set(world, adapter, key, 3))
+        _wait(world, adapter, key, _is_held_to(3))
 
     def test_a_live_job_has_an_owner(self, world: World) -> None:
         """The manager says whose it is."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import msgspec
 import pytest
 
 from slaqd.adapter import Registration
@@ -28,6 +29,11 @@ class FakeWorld:
         tag = Tag(min=1, max=3, lever=lever)
         self.store.register(Registration(key, owner, tag, "job", "/", self.clock.wall(), waits))
         return key
+
+    def adopt_again(self, key: JobKey, lever: Lever) -> None:
+        (known,) = [each for each in self.store.registrations() if each.key == key]
+        tag = msgspec.structs.replace(known.tag, lever=lever)
+        self.store.register(msgspec.structs.replace(known, tag=tag))
 
     def end(self, key: JobKey) -> None:
         self.manager.ended.add(key)

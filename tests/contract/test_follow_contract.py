@@ -29,6 +29,9 @@ class FileWorld:
         self._count += 1
         return self.following.start(self._count, waits=waits, max=3, lever=lever or self.lever)
 
+    def adopt_again(self, key: JobKey, lever: Lever) -> None:
+        self.following.adopt_again(int(key.id), lever=lever)
+
     def end(self, key: JobKey) -> None:
         self.following.manager.ended.add(key)
 
@@ -73,3 +76,19 @@ class TestOfFollowingJobs(AdapterContract):
         assert (job.state, job.held, job.target) == (State.RUNNING, 2, 2)
         assert list(new.apply([SetUnits("b", key, "fake-1", 3)], deadline)) == [Accepted()]
         assert new.snapshot(deadline).jobs[0].held == 3
+
+    def test_a_held_job_that_has_no_lever_any_more_is_shown_held_until_it_is_restored(
+        self, world: World
+    ) -> None:
+        """Here nothing held it: its last target stays, and counts for nothing."""
+        adapter, key = world.adapter(), world.start()
+        deadline = world.clock.monotonic() + 30
+        adapter.snapshot(deadline)
+        adapter.apply([Adopt("a", key, "fake-1", 2)], deadline)
+        world.adopt_again(key, Lever.NONE)
+        (job,) = adapter.snapshot(deadline).jobs
+        assert (job.lever, job.held, job.target) == (Lever.NONE, 0, None)
+        world.adopt_again(key, Lever.CPUS)
+        assert list(adapter.apply([Adopt("b", key, "fake-1", 3)], deadline)) == [Accepted()]
+        (job,) = adapter.snapshot(deadline).jobs
+        assert (job.lever, job.held, job.target) == (Lever.CPUS, 3, 3)

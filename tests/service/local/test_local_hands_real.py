@@ -35,7 +35,7 @@ from hands_world import (
 )
 from local_world import until
 from slaqd_local import Config, LocalAdapter, processes
-from slaqd_local.requests import Gather, GiveBack, Hold, Lift
+from slaqd_local.requests import Gather, GiveBack, Hold, Lift, Sweep
 
 from slaqd.agent.client import Agent
 from slaqd.clock import SystemClock
@@ -110,6 +110,54 @@ def test_the_seconds_of_an_ended_job_are_kept_and_its_group_is_removed(world: Wo
     until(lambda: next(job.state for job in world.slaqd.ask(snapshot).jobs) == "ended")
     assert next(job.cpu_seconds for job in world.slaqd.ask(snapshot).jobs) > 0.1
     assert not (tree().mount.point / NAME).exists()
+
+
+def ends_while_the_agent_is_away(world: World) -> Path:
+    """Let a held job end unheard by the agent, and slaqd after it; its group stays, and nobody knows it."""
+    pid = world.start(ALICE)
+    key = world.job(pid)
+    assert world.do(adopt(key, 2)) == [Accepted()]
+    world.agent.kill()
+    world.end(pid)
+    until(lambda: next(job.state for job in world.slaqd.ask(snapshot).jobs) == "ended")
+    world.restart_slaqd()
+    left = tree().mount.point / NAME
+    assert [each.name for each in left.glob("job-*")] == [f"job-{pid}-{key.start}"]
+    return left
+
+
+def test_an_agent_removes_at_its_start_what_a_killed_one_left(world: World) -> None:
+    left = ends_while_the_agent_is_away(world)
+    world.agent.start()
+    until(lambda: not left.exists())
+    assert not list(Path("/sys/fs/cgroup").glob(f"*/{NAME}"))
+
+
+@pytest.mark.parametrize("ask", [snapshot, close])
+def test_a_slaqd_has_removed_what_jobs_left_that_no_slaqd_knows_any_more(world: World, ask: Any) -> None:
+    pid = world.start(ALICE)
+    assert world.do(adopt(world.job(pid), 2)) == [Accepted()]
+    world.restart_slaqd()
+    world.end(pid)
+    world.slaqd.ask(ask)
+    assert not list(Path("/sys/fs/cgroup").glob(f"*/{NAME}"))
+
+
+def test_a_group_is_left_alone_as_long_as_anybody_stands_in_it(world: World) -> None:
+    pid = world.start(ALICE)
+    key = world.job(pid)
+    assert world.do(adopt(key, 2)) == [Accepted()]
+    late = world.start(ALICE, group=pid)
+    world.slaqd.ask(snapshot)
+    world.restart_slaqd()
+    world.end(pid)
+    group = f"/{NAME}/job-{pid}-{key.start}"
+    world.slaqd.ask(hands, Sweep(MEANS, ((pid, key.start),)))  # type: ignore[arg-type]
+    world.slaqd.ask(snapshot)
+    assert where(late) == group
+    world.end(late)
+    world.slaqd.ask(snapshot)
+    assert not (tree().mount.point / group.lstrip("/")).exists()
 
 
 @pytest.mark.parametrize("uid", [BOB, 0])

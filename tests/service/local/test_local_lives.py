@@ -146,6 +146,25 @@ def test_jobs_that_end_leave_no_group_behind(world: LocalWorld) -> None:
 
 
 @every_means
+@pytest.mark.parametrize("stops", [False, True], ids=["looks", "stops"])
+def test_what_a_killed_slaqd_left_of_a_job_that_ended_is_removed_by_the_next(
+    world: LocalWorld, *, stops: bool
+) -> None:
+    key, other = world.start(), world.start()
+    for each in (key, other):
+        world.adopt(world.adapter(), each, 1)
+    world.end(key)
+    world.store.end(key)
+    new = world.adapter()
+    if stops:
+        new.close(restore=True)
+    else:
+        assert world.job(new, other).state is State.RUNNING
+    left = {each.name for each in Path("/sys/fs/cgroup").glob(f"*/{world.config.cgroup}/job-*")}
+    assert left <= {f"job-{other.id}-{other.start}"}
+
+
+@every_means
 def test_another_boot_is_another_life(world: LocalWorld) -> None:
     key = world.start()
     world.store.note(key, "boot", "that was before")

@@ -8,7 +8,7 @@ from modelled import ATOMIC, SLOW, job, key, plan, snapshot
 
 from slaqd.act import reconcile
 from slaqd.adapter import Capabilities, LeverSpec
-from slaqd.types import Admit, Adopt, Lever, SetUnits, State
+from slaqd.types import Admit, Adopt, Job, Lever, Restore, SetUnits, State, Tag
 
 
 def told(*args: object) -> list[tuple[str, str, int]]:
@@ -132,3 +132,41 @@ def test_one_pool_doesnt_pay_for_another() -> None:
         snapshot(*jobs), pools={"pool": {"cpu_milli": 800}, "other": {"cpu_milli": 200}}
     )
     assert told(plan({1: 2, 2: 8}), seen, SLOW) == [("SetUnits", "1", 2)]
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (Lever.NONE, "its lever is none now: what held it before is given back"),
+        (Lever.FILE, "its lever is file now: what held it before is given back"),
+        (None, "its lever is none now: what held it before is given back"),
+    ],
+)
+def test_a_job_that_outlived_the_lever_that_holds_it_is_given_back_and_told_why(
+    said: Lever | None, why: str
+) -> None:
+    held = msgspec.structs.replace(job(1, held=4, lever=Lever.NONE), tag=Tag(lever=said))
+    (action,) = reconcile(plan({1: 4}), snapshot(held), ATOMIC, "9.4")
+    assert action == Restore(id="9.4-1", key=key(1), incarnation="one", why=why)
+
+
+def test_what_is_given_back_comes_first_under_a_name_of_its_own() -> None:
+    jobs = (job(1, held=4), job(2, held=3, lever=Lever.NONE))
+    actions = reconcile(plan({1: 5, 2: 3}), snapshot(*jobs), ATOMIC, "c")
+    assert [(type(each).__name__, each.key.id, each.id) for each in actions] == [
+        ("Restore", "2", "c-1"),
+        ("SetUnits", "1", "c-2"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        job(1, held=4, lever=Lever.NONE, gap="paused by request"),
+        job(1, held=4, lever=Lever.NONE, state=State.WAITING),
+        job(1, held=4, lever=Lever.NONE, state=State.ENDED),
+    ],
+    ids=["paused", "waiting", "ended"],
+)
+def test_who_outlived_a_lever_stays_as_it_is_while_it_may_not_be_touched(left: Job) -> None:
+    assert reconcile(plan({1: 4}), snapshot(left), ATOMIC, "c") == ()

@@ -79,7 +79,7 @@ def test_a_resource_that_only_an_overhead_takes_limits_too() -> None:
 
 
 def test_a_resource_that_is_overdrawn_stops_no_job_that_needs_none_of_it() -> None:
-    heavy = msgspec.structs.replace(job(1, held=2, lever=Lever.NONE), unit={"gpu": 1})
+    heavy = msgspec.structs.replace(unheld(1, 2, Lever.NONE), unit={"gpu": 1})
     seen = msgspec.structs.replace(
         snapshot(heavy, job(2, held=2)), pools={"pool": {"cpu_milli": 1000, "gpu": 1}}
     )
@@ -88,7 +88,7 @@ def test_a_resource_that_is_overdrawn_stops_no_job_that_needs_none_of_it() -> No
 
 
 def test_a_job_without_a_lever_that_still_gives_up_units_slows_nobody() -> None:
-    left = job(1, held=8, target=2, lever=Lever.NONE)
+    left = job(1, held=8, target=2, lever=Lever.NONE, gap="paused")
     assert told({1: 2, 2: 4}, left, job(2, held=2), by=BOTH) == [("SetUnits", "2", 4)]
 
 

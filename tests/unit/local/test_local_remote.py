@@ -8,16 +8,16 @@ from typing import TypeVar
 
 import msgspec
 import pytest
-from slaqd_local import Config, LocalAdapter, processes, requests
+from in_process import InProcess
+from slaqd_local import Config, LocalAdapter, processes
 from slaqd_local.cgroup1 import Cgroup1
 from slaqd_local.cgroup2 import Cgroup2
-from slaqd_local.hands import LocalHands
 from slaqd_local.remote import Remote
 from slaqd_local.requests import MOST_PIDS, Gather, Hold, Lift
 from standing_kernel import ALICE, ALICES, BOB, Kernel
 
 from slaqd.adapter import Registration
-from slaqd.errors import AdapterUnavailable, AgentUnavailable
+from slaqd.errors import AdapterUnavailable
 from slaqd.testing import ManualClock, MemoryStore
 from slaqd.types import (
     Accepted,
@@ -37,37 +37,6 @@ from slaqd.types import (
 T = TypeVar("T")
 KEY = JobKey("local", "101", 7)
 BOOT = "a-boot"
-
-
-class InProcess:
-    """The agent, without a process of its own; ``down`` before it acts, or ``mute`` after.
-
-    It gives no answer in time to what is asked for users that are ``slow``.
-    """
-
-    agent = True
-
-    def __init__(self) -> None:
-        self.down = self.mute = False
-        self.slow: set[int] = set()
-        self.asked: list[Struct] = []
-        self._hands = LocalHands(Config(), 1000)
-
-    def put(self, uid: int, root: str, path: str, text: bytes) -> None:
-        raise NotImplementedError(uid, root, path, text)
-
-    def get(self, uid: int, root: str, path: str) -> bytes | None:
-        raise NotImplementedError(uid, root, path)
-
-    def hands(self, request: Struct, kind: type[T]) -> T:
-        self.asked.append(request)
-        if self.down or getattr(request, "uid", None) in self.slow:
-            raise AgentUnavailable("slaqd-agent does not answer")
-        asked = msgspec.msgpack.decode(msgspec.msgpack.encode(request), type=requests.Request)
-        answer = msgspec.msgpack.encode(self._hands.do(asked))
-        if self.mute:
-            raise AgentUnavailable("the answer was lost")
-        return msgspec.msgpack.decode(answer, type=kind)
 
 
 class World:

@@ -64,6 +64,24 @@ def test_a_lever_of_files_without_a_place_for_them_is_none() -> None:
     assert (job.lever, job.cannot_grow, job.cannot_shrink) == (Lever.NONE, *["lever=file needs dir="] * 2)
 
 
+@pytest.mark.parametrize(
+    ("seen", "uses", "units"),
+    [(Seen(500), 0.1, 5), (Seen(450), 0.1, 5), (Seen(None), 0.31, 3), (Seen(None), 0.0, 1), (None, 0.0, 1)],
+    ids=["whole", "of other units", "lifted or half done", "idle", "in one hierarchy alone"],
+)
+@pytest.mark.parametrize("said", [{"lever": Lever.NONE}, {"lever": Lever.FILE, "dir": "ctl"}])
+def test_a_job_whose_lever_is_another_is_shown_held_while_anything_of_its_hold_is_there(
+    said: dict[str, object], seen: Seen | None, uses: float, units: int
+) -> None:
+    facts = Facts(State.RUNNING, seen, in_hold=True, uses=uses)
+    job = rows.row(registration(**said), facts, 100, 20)
+    assert (job.lever, job.held, job.target) == (said["lever"], units, units)
+    free = rows.row(registration(**said), facts._replace(in_hold=False, seen=None), 100, 20)
+    assert free.target is None
+    over = rows.row(registration(**said), facts._replace(state=State.ENDED), 100, 20)
+    assert (over.held, over.target) == (0, None)
+
+
 def test_an_ended_job_holds_nothing() -> None:
     job = rows.row(registration(), Facts(State.ENDED, Seen(200), spares=0.1, cpu_seconds=3.5), 100, 20)
     assert (job.held, job.target, job.wants, job.cpu_seconds) == (0, None, None, 3.5)
