@@ -7,6 +7,7 @@ from itertools import accumulate
 from random import Random
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from slaqd.adapter import Capabilities, LeverSpec
@@ -36,6 +37,7 @@ CAPABILITIES = Capabilities(
     100.0,
 )
 OWNER = Owner(1000, "someone")
+OWNERS = (OWNER, OWNER, Owner(1001, "another"), Owner(1002, "third"))
 LEVERS = (Lever.CPUS, Lever.CPUS, Lever.REQUEUE, Lever.POOL, Lever.NONE, Lever.ARRAY)
 UNITS: Sequence[Resources] = ({"cpu_milli": 1000}, {"cpu_milli": 500, "memory_mb": 1000})
 
@@ -77,7 +79,7 @@ def check_bounds(job: Job, allocation: Allocation) -> None:
     """Fail where one job's allocation is under its minimum, over its maximum, or what can't be."""
     assert allocation.reason
     assert allocation.units <= job.sizes.max
-    if job.state is State.RUNNING:
+    if job.state is State.RUNNING and not _is_left(job, allocation):
         assert allocation.units >= least(job)
     elif allocation.units:
         assert allocation.units >= job.sizes.min
@@ -85,6 +87,11 @@ def check_bounds(job: Job, allocation: Allocation) -> None:
         assert allocation.units <= job.held
     if job.lever not in CAPABILITIES.levers or job.gap is not None:
         assert allocation.units == job.held
+
+
+def _is_left(job: Job, allocation: Allocation) -> bool:
+    """Tell whether a job that slaqd doesn't hold to its minimum stays as it is, for want of room."""
+    return (job.target or 0) < min(least(job), job.sizes.min) and allocation.units == (job.target or 0)
 
 
 def check_plan(snapshot: Snapshot, plan: Plan) -> None:
@@ -108,15 +115,26 @@ def check_steps(snapshot: Snapshot, plan: Plan, actions: Sequence[Action]) -> No
     """Fail where, between two actions, more is used than the room, the start and the plan allow.
 
     What a slow lever frees is counted as free only when it is seen: a job uses what it
-    holds or is promised, whichever is more.
+    holds or is promised, whichever is more. What is left as it is comes on top.
     """
+    left = {
+        job.key
+        for job, allocation in zip(snapshot.jobs, plan.allocations, strict=True)
+        if job.state is State.RUNNING and _is_left(job, allocation)
+    }
+    snapshot = msgspec.structs.replace(
+        snapshot, jobs=tuple(job for job in snapshot.jobs if job.key not in left)
+    )
     jobs = {job.key: job for job in snapshot.jobs}
     units = {job.key: max(job.held, job.target or 0) for job in snapshot.jobs}
-    planned = {allocation.key: allocation.units for allocation in plan.allocations}
+    planned = {one.key: one.units for one in plan.allocations if one.key not in left}
     roofs = {pool: _roof(snapshot, pool, units, planned) for pool in snapshot.pools}
     for action in actions:
-        assert not isinstance(action, Restore)
         job = jobs[action.key]
+        if isinstance(action, Restore):
+            assert job.lever is Lever.NONE
+            assert job.target is not None
+            continue  # it is held to nothing from then on, and uses what it holds
         assert least(job) <= action.units <= job.sizes.max
         atomic = CAPABILITIES.levers[job.lever].swap_atomic
         units[job.key] = action.units if atomic else max(action.units, units[job.key])
@@ -172,7 +190,7 @@ def _job(dice: Random, index: int) -> Job:
     return Job(
         key=JobKey("t", str(index), 0),
         name="job",
-        owner=OWNER,
+        owner=dice.choice(OWNERS),
         state=State.WAITING if waiting else State.RUNNING,
         pool=dice.choice("ab"),
         tag=Tag(weight=dice.choice((None, 0.5, 2.0))),

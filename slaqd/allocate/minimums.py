@@ -3,7 +3,8 @@
 A job that slaqd holds to its minimum or more keeps it. Any other one's is taken up where
 it fits beside those of all jobs, or, beside its user's own, into that user's even share
 of the room. Where all running jobs are one user's, whatever the room could hold is taken
-up, and what a job has already: nobody else is there to lose by it.
+up, and what a job has already: nobody else is there to lose by it. Users of jobs that
+wait count like those of jobs that run; `slaqd.allocate.waiting` lets these in.
 """
 
 from __future__ import annotations
@@ -19,13 +20,50 @@ Left = list[tuple[Ask, str]]
 """Jobs that are left as they are, and why."""
 
 
-def take_up(running: Sequence[Ask], jobs: Sequence[Job], room: Room) -> tuple[list[Ask], Left]:
+class Shares:
+    """What is left of each user's even share of a pool. Who has a job there counts once, running or waiting.
+
+    ``room`` is what the pool's jobs may hold together. ``fast`` are those that are held
+    and can't be planned: they stay at their user's cost, and lower nobody else's share.
+    """
+
+    def __init__(self, room: Room, asks: Sequence[Ask], fast: Sequence[Job], jobs: Sequence[Job]) -> None:
+        self._owners = {one.index: jobs[one.index].owner.uid for one in asks}
+        users = {*self._owners.values(), *(job.owner.uid for job in fast)}
+        self._even = room.part(max(1, len(users)))
+        self._left = {uid: self._even.copy() for uid in users}
+        self.alone = len(users) == 1
+        for job in fast:
+            take(self._left[job.owner.uid], job.unit, promised(job), job.overhead)
+
+    def user(self, one: Ask) -> int:
+        """Give the user whose job it is."""
+        return self._owners[one.index]
+
+    def of(self, one: Ask) -> Room:
+        """Give what is left of its user's share."""
+        return self._left[self._owners[one.index]]
+
+    def owe(self, one: Ask) -> bool:
+        """Tell whether a minimum is its user's due, whatever others hold."""
+        return fits(one, self.of(one))
+
+    def most(self, one: Ask, whole: Room) -> int:
+        """Give how many of a job's units there are for it at all, in the whole room or in an even share."""
+        return most_of(one, whole) if self.alone else max(most_of(one, whole), most_of(one, self._even))
+
+
+def take_up(
+    running: Sequence[Ask], shares: Shares, jobs: Sequence[Job], room: Room
+) -> tuple[list[Ask], Left]:
     """Take minimums and overheads out of the room; give the jobs that have theirs, and those left alone.
 
     Parameters
     ----------
     running
         What the running jobs of one pool ask.
+    shares
+        What is left to each user; afterwards, less what the user's jobs take.
     jobs
         The snapshot's; ``Ask.index`` is a job's row.
     room
@@ -33,24 +71,23 @@ def take_up(running: Sequence[Ask], jobs: Sequence[Job], room: Room) -> tuple[li
 
     """
     whole = room.copy()
-    owners = {one.index: jobs[one.index].owner.uid for one in running}
-    users = set(owners.values())
-    shares = {uid: whole.part(len(users)) for uid in users}
-    alone = len(users) == 1
     kept, left = [], []
     for one in sorted(running, key=lambda one: _order(one, jobs)):
-        mine = shares[owners[one.index]]
-        if _is_new(one, jobs) and not (
-            (one.held >= one.min or _fits(one, whole)) if alone else (_fits(one, room) or _fits(one, mine))
-        ):
+        if _is_new(one, jobs) and not _has_room(one, shares, room, whole):
             left.append(one)
             continue
-        for each in (room, mine):
+        for each in (room, shares.of(one)):
             take(each, one.unit, one.min, one.overhead)
         kept.append(one)
     for one in left:
-        _count(one, _uses(one, jobs), shares[owners[one.index]], room)
+        _count(one, promised(jobs[one.index]), shares.of(one), room)
     return kept, [(one, _why(one, whole)) for one in left]
+
+
+def _has_room(one: Ask, shares: Shares, room: Room, whole: Room) -> bool:
+    if shares.alone:
+        return one.held >= one.min or fits(one, whole)
+    return fits(one, room) or shares.owe(one)
 
 
 def _order(one: Ask, jobs: Sequence[Job]) -> tuple[bool, float, int]:
@@ -59,14 +96,17 @@ def _order(one: Ask, jobs: Sequence[Job]) -> tuple[bool, float, int]:
 
 def _is_new(one: Ask, jobs: Sequence[Job]) -> bool:
     """Tell whether slaqd doesn't hold a job to its minimum yet; what it uses meanwhile is its own choice."""
-    return (jobs[one.index].target or 0) < one.min
+    job = jobs[one.index]
+    return (job.target or 0) < min(one.min, job.sizes.min)  # what can't shrink now has a larger one for now
 
 
-def _uses(one: Ask, jobs: Sequence[Job]) -> int:
-    return max(one.held, jobs[one.index].target or 0)
+def promised(job: Job) -> int:
+    """Give what a job holds or, where that is more, is held to: a growth that is under way comes true."""
+    return max(job.held, job.target or 0)
 
 
-def _fits(one: Ask, room: Room) -> bool:
+def fits(one: Ask, room: Room) -> bool:
+    """Tell whether a room holds a job's minimum beside its overhead."""
     return one.min <= most_of(one, room)
 
 

@@ -10,11 +10,12 @@ from slaqd.adapter import Capabilities
 from slaqd.allocate.ask import Ask, ask, untouchable
 from slaqd.allocate.gain import Falls, Room
 from slaqd.allocate.guard import clamp
-from slaqd.allocate.minimums import are, count, most_of, take, take_up
+from slaqd.allocate.minimums import Shares, promised, take, take_up
 from slaqd.allocate.policies import POLICIES, Policy
+from slaqd.allocate.waiting import let_in
 from slaqd.errors import ConfigError
 from slaqd.tag import MOST_UNITS
-from slaqd.types import Allocation, Plan, Resources, Snapshot, State
+from slaqd.types import Allocation, Job, Lever, Plan, Resources, Snapshot, State
 
 
 def make_plan(snapshot: Snapshot, forecast: Falls, capabilities: Capabilities, policy_name: str) -> Plan:
@@ -77,16 +78,19 @@ class _Planner:
 
     def split(self, pool: str, whole: Resources) -> None:
         """Take out what is held for good, admit in order, split the rest."""
-        room, asks = Room(whole), []
+        room, asks, fast = Room(whole), [], []
         for row, job in enumerate(self.snapshot.jobs):
             if job.pool != pool or job.state is State.ENDED:
                 continue
             if row not in self.units:
                 known = bool(self.forecast.known[row])
                 asks.append(ask(row, job, self.capabilities, known=known))
-            elif promised := max(job.held, job.target or 0):  # a growth that is under way comes true
-                take(room, job.unit, promised, job.overhead)
-        asks = self._admit(asks, room)
+            elif promised(job):
+                if _is_given(job):
+                    fast.append(job)
+                else:
+                    take(room, job.unit, job.held, job.overhead)
+        asks = self._admit(asks, fast, room)
         shared = _for_units(asks, room)
         units = clamp(asks, self.policy.split(asks, self.forecast, shared), shared)
         self._explain(asks, units)
@@ -109,31 +113,23 @@ class _Planner:
         self.units[row] = units
         self.reasons[row] = reason
 
-    def _admit(self, asks: Sequence[Ask], room: Room) -> list[Ask]:
-        """Take minimums and overheads out of the room; keep those that hold or get units.
+    def _admit(self, asks: Sequence[Ask], fast: Sequence[Job], room: Room) -> list[Ask]:
+        """Take minimums and overheads out of the room; keep the jobs that hold or get units.
 
-        Running jobs come first. The waiting ones follow in order of submission; once one
-        does not fit, those behind it wait too, or small jobs would pass it for ever. Only
-        one that the whole room could not hold lets them pass.
+        Running jobs come first, then the waiting ones.
         """
+        jobs = self.snapshot.jobs
+        shares = Shares(room, asks, fast, jobs)
+        for job in fast:
+            take(room, job.unit, promised(job), job.overhead)
         whole = room.copy()
-        kept, left = take_up([one for one in asks if not one.waiting], self.snapshot.jobs, room)
+        kept, left = take_up([one for one in asks if not one.waiting], shares, jobs, room)
+        admitted, waits = let_in([one for one in asks if one.waiting], shares, room, whole)
         for one, why in left:
-            self._decide(one.index, self.snapshot.jobs[one.index].target or 0, why)
-        blocked = False
-        for one in sorted((one for one in asks if one.waiting), key=lambda one: (one.submitted, one.index)):
-            most = most_of(one, whole)
-            free = room.most(room.cost(one.unit), room.cost(one.overhead))
-            if most < one.min:
-                self._decide(one.index, 0, f"waits: needs {count(one.min)}, there {are(most)} in all")
-                continue
-            if blocked or (free is not None and free < one.min):
-                self._decide(one.index, 0, _waits(one.min, free, behind=blocked))
-                blocked = True
-                continue
-            take(room, one.unit, one.min, one.overhead)
-            kept.append(one)
-        return sorted(kept, key=lambda one: one.index)
+            self._decide(one.index, jobs[one.index].target or 0, why)
+        for one, why in waits:
+            self._decide(one.index, 0, why)
+        return sorted([*kept, *admitted], key=lambda one: one.index)
 
     def _explain(self, asks: Sequence[Ask], units: Sequence[int]) -> None:
         """Say of each job why it holds what it holds."""
@@ -159,14 +155,14 @@ class _Planner:
         return f"gain {gain:.3g} for the next {'unit' if step == 1 else f'{step} units'}"
 
 
+def _is_given(job: Job) -> bool:
+    """Tell whether slaqd gave a job what it holds; what any other one holds, it was seen to use."""
+    return job.target is not None or job.lever is Lever.FILE
+
+
 def _for_units(asks: Sequence[Ask], room: Room) -> Resources:
     """Give the room that a policy splits: what is left, the minimums put back."""
     rest = room.copy()
     for one in asks:
         rest.take(rest.cost(one.unit), -one.min)
     return rest.left()
-
-
-def _waits(need: int, free: int | None, *, behind: bool) -> str:
-    why = f"needs {count(need)}, {'enough' if free is None else free} free"
-    return f"waits behind an earlier job: {why}" if behind else f"waits: {why}"

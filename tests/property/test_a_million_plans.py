@@ -36,7 +36,7 @@ def plan_often(times: int, seed: int) -> Counter[str]:
 def check_often(times: int) -> None:
     seen = plan_often(times, seed=2)
     assert seen.pop("plans") == times
-    assert sorted(seen) == ["Admit", "Adopt", "SetUnits"]
+    assert sorted(seen) == ["Admit", "Adopt", "Restore", "SetUnits"]
     assert min(seen.values()) > times / 10, "the worlds are too dull to show anything"
 
 

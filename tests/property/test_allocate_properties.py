@@ -5,17 +5,19 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from bounds import CAPABILITIES, OWNER, Table, check_plan
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slaqd.act import reconcile
 from slaqd.adapter import LeverSpec
 from slaqd.allocate import POLICIES, make_plan
 from slaqd.allocate.ask import Ask
 from slaqd.allocate.guard import clamp
-from slaqd.types import Job, JobKey, Lever, Sizes, Snapshot, State, Tag
+from slaqd.types import Job, JobKey, Lever, Owner, Plan, Restore, Sizes, Snapshot, State, Tag
 
 FREE, COSTLY = LeverSpec(), LeverSpec(pause_s=3.0, loses_work=True)
 
@@ -181,3 +183,162 @@ def test_a_job_of_which_nothing_is_known_keeps_what_it_holds_under_a_lever_that_
         asks, table, {"cpu_milli": 1000 * (sum(held) + data.draw(st.integers(0, 8)))}
     )
     assert units[0] == held[0]
+
+
+# what one user does at another's cost
+
+
+class Machine:
+    """One room and what several users do with it; its jobs do what they are told."""
+
+    def __init__(self, units: int) -> None:
+        self.units = units
+        self.jobs: list[Job] = []
+        self.made = 0
+
+    def add(self, user: int, low: int, more: int, *, waits: bool, uses: int, lever: Lever) -> None:
+        self.made += 1
+        job = Job(
+            key=JobKey("t", str(self.made), 0),
+            name="job",
+            owner=Owner(user, str(user)),
+            state=State.WAITING if waits else State.RUNNING,
+            pool="all",
+            tag=Tag(),
+            lever=lever,
+            unit={"cpu_milli": 10},
+            sizes=Sizes(low, low + more),
+            held=0 if waits else uses,
+            submitted=float(self.made),
+        )
+        self.jobs.append(job)
+
+    def end(self, at: int) -> None:
+        del self.jobs[at % len(self.jobs)]
+
+    def pause(self, at: int) -> None:
+        job = self.jobs[at % len(self.jobs)]
+        gap = None if job.gap else "paused by request: it keeps what it has"
+        self.jobs[at % len(self.jobs)] = msgspec.structs.replace(job, gap=gap)
+
+    def shown(self) -> Snapshot:
+        return Snapshot(1.0, "x", {"all": {"cpu_milli": 10 * self.units}}, tuple(self.jobs))
+
+    def obey(self, plan: Plan) -> None:
+        now = {job.key: job for job in self.jobs}
+        for action in reconcile(plan, self.shown(), CAPABILITIES, "1"):
+            assert not isinstance(action, Restore)
+            now[action.key] = msgspec.structs.replace(
+                now[action.key], state=State.RUNNING, held=action.units, target=action.units
+            )
+        self.jobs = list(now.values())
+
+    def users(self) -> set[int]:
+        return {job.owner.uid for job in self.jobs if job.gap is None or _is_kept(job)}
+
+    def room(self) -> int:
+        """Give what is there beside the jobs that slaqd neither holds nor plans."""
+        outside = [job.held for job in self.jobs if job.gap is not None and job.target is None]
+        return max(0, self.units - sum(outside))
+
+    def even_share(self) -> int:
+        return self.room() // max(1, len(self.users()))
+
+    def taken(self, user: int) -> int:
+        """Count what a user's running jobs take of the share at most: minimums, or what they keep or use."""
+        return sum(
+            job.held if _is_kept(job) else max(job.sizes.min, 0 if job.target else job.held)
+            for job in self.jobs
+            if job.owner.uid == user and job.state is State.RUNNING and (job.gap is None or _is_kept(job))
+        )
+
+    def firsts(self) -> list[Job]:
+        """Give the first of each user's jobs that wait."""
+        queue = [job for job in self.jobs if job.state is State.WAITING and job.gap is None]
+        return list({job.owner.uid: job for job in reversed(queue)}.values())
+
+
+def _is_kept(job: Job) -> bool:
+    return job.gap is not None and job.held > 0 and job.target is not None
+
+
+EVENTS = st.one_of(
+    st.tuples(
+        st.just("add"),
+        st.integers(1, 4),
+        st.sampled_from([1, 1, 2, 3, 5, 8, 12, 16, 30, 10**6]),
+        st.sampled_from([0, 0, 5, 30]),
+        st.booleans() | st.just(value=True),
+        st.integers(0, 30),
+        st.sampled_from([Lever.CPUS, Lever.REQUEUE]),
+    ),
+    st.tuples(st.just("end"), st.integers(0, 20)),
+    st.tuples(st.just("pause"), st.integers(0, 20)),
+    st.tuples(st.just("room"), st.integers(0, 40)),
+)
+
+
+def happen(machine: Machine, event: Any) -> None:
+    match event:
+        case ("add", user, low, more, waits, uses, lever):
+            machine.add(user, low, more, waits=waits, uses=uses, lever=lever)
+        case ("room", units):
+            machine.units = units
+        case (what, at) if machine.jobs:
+            getattr(machine, what)(at)
+
+
+def check_owed(machine: Machine, plan: Plan) -> None:
+    """Fail where somebody waits for what is within an even share and fits beside what others must have."""
+    users = machine.users()
+    let_in = [job.sizes.min for job in machine.jobs if job.state is State.WAITING and units_of(plan, job) > 0]
+    free = machine.room() - sum(map(machine.taken, users)) - sum(let_in)
+    for job in machine.firsts():
+        owed = machine.taken(job.owner.uid) + job.sizes.min <= machine.even_share()
+        if len(users) > 1 and owed and not units_of(plan, job):
+            assert free < job.sizes.min
+            assert not beyond(machine, plan)
+
+
+def beyond(machine: Machine, plan: Plan) -> list[int]:
+    """List the users that were let in with more than their shares."""
+    more = dict.fromkeys(machine.users(), 0)
+    for job in machine.jobs:
+        if job.state is State.WAITING and units_of(plan, job):
+            more[job.owner.uid] += job.sizes.min
+    share = machine.even_share()
+    return [uid for uid, each in more.items() if each and machine.taken(uid) + each > share]
+
+
+def check_not_more(machine: Machine, plan: Plan) -> None:
+    """Fail where more is above the room than what running jobs must have, or anything is let in above it."""
+    least = let_in = 0
+    for job in machine.jobs:
+        if _is_kept(job):
+            least += job.held
+        elif job.gap is None and units_of(plan, job):
+            least += job.sizes.min
+            let_in += job.state is State.WAITING
+    held = sum(units_of(plan, job) for job in machine.jobs if job.gap is None or _is_kept(job))
+    assert held <= max(machine.room(), least)
+    assert not let_in or least <= machine.room()
+
+
+def units_of(plan: Plan, job: Job) -> int:
+    return next(one.units for one in plan.allocations if one.key == job.key)
+
+
+@given(st.integers(1, 40), st.lists(EVENTS, max_size=25), st.sampled_from(sorted(POLICIES)))
+def test_a_first_minimum_within_an_even_share_goes_before_whatever_others_want_beyond_theirs(
+    units: int, events: list[Any], policy: str
+) -> None:
+    """And nothing is ever let in above the room."""
+    machine = Machine(units)
+    for event in events:
+        happen(machine, event)
+        snapshot = machine.shown()
+        table = Table(np.cumsum(np.ones((len(machine.jobs), 50)), axis=1))
+        plan = make_plan(snapshot, table, CAPABILITIES, policy)
+        check_owed(machine, plan)
+        check_not_more(machine, plan)
+        machine.obey(plan)

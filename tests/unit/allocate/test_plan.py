@@ -134,7 +134,7 @@ def test_waiting_jobs_are_admitted_in_order_of_submission(policy: str) -> None:
     assert units_of(plan)[1] >= 3
     assert units_of(plan)[3] == 0
     assert reasons_of(plan)[0] == "waits: needs 3 units, 2 free"
-    assert reasons_of(plan)[3] == "waits behind an earlier job: needs 1 unit, 2 free"
+    assert reasons_of(plan)[3] == "waits behind an earlier job of the same user: needs 1 unit, 2 free"
 
 
 def test_a_job_that_the_whole_room_could_not_hold_lets_the_others_pass() -> None:

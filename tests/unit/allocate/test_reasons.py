@@ -98,5 +98,5 @@ def test_a_job_behind_another_is_told_that_there_is_enough_where_nothing_limits_
     )
     assert told(plan)[1:] == [
         (0, "waits: needs 2 units, 1 free"),
-        (0, "waits behind an earlier job: needs 1 unit, enough free"),
+        (0, "waits behind an earlier job of the same user: needs 1 unit, enough free"),
     ]
