@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
@@ -17,6 +18,9 @@ from slaqd.sockets import LONGEST
 from slaqd.types import Mode, Struct
 
 S = TypeVar("S", bound=msgspec.Struct)
+
+LARGEST = 1 << 20
+"""Bytes that a configuration may have."""
 
 Seconds = Annotated[float, msgspec.Meta(ge=0.05, le=86_400.0)]
 
@@ -135,20 +139,36 @@ def load_config(path: Path | None = None) -> Config:
     Raises
     ------
     ConfigError
-        The file can't be read, is not TOML, or says something slaqd doesn't know.
+        The file can't be read, is no regular file, is too large, is not TOML, or says
+        something slaqd doesn't know.
         The text names the file, the line and the key.
 
     """
     places = default_places(os.environ, os.geteuid())
     where = path or places.config
     try:
-        text = where.read_text(encoding="utf-8")
+        text = _content(where).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         if path is None and isinstance(error, FileNotFoundError | NotADirectoryError):
             return _settled(Config(), places)
         msg = f"{where}: can't be read: {_reason(error)}"
         raise ConfigError(msg) from error
     return _settled(parse_config(text, str(where)), places)
+
+
+def _content(path: Path) -> bytes:
+    """Read a regular file whole; ConfigError where it is another or too large. A pipe isn't waited for."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise ConfigError(f"{path}: can't be read: it is no regular file")
+            data = file.read(LARGEST + 1)
+    finally:
+        os.close(descriptor)
+    if len(data) > LARGEST:
+        raise ConfigError(f"{path}: can't be read: it has more than {LARGEST >> 10} KiB")
+    return data
 
 
 def parse_config(text: str, path: str) -> Config:

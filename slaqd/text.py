@@ -12,9 +12,13 @@ def show(text: str, longest: int = LONGEST) -> str:
     the direction of writing (U+202E and its kin), and bytes that are no UTF-8
     (`str.isprintable`). The result never has more than ``longest`` characters.
     """
-    head = text[: longest + 1]
-    shown = head if head.isprintable() else "".join(map(_printable, head))
+    shown = visible(text[: longest + 1])
     return shown if len(shown) <= longest else shown[: longest - 1] + "…"
+
+
+def visible(text: str) -> str:
+    """Escape what is not printable, as `show` does, and cut nothing."""
+    return text if text.isprintable() else "".join(map(_printable, text))
 
 
 def _printable(char: str) -> str:

@@ -4,15 +4,15 @@
     {"v":1,"ok":{…}}      or      {"v":1,"error":{"code":"not_found","text":"…"}}
 
 The verbs are a closed list. Codes are words: ``bad_request``, ``not_found``,
-``not_permitted``, ``refused``, ``busy``, ``version``, ``internal``. Durations are seconds, times are wall
-time, units are whole.
+``not_permitted``, ``refused``, ``unavailable``, ``busy``, ``version``, ``internal``. Durations are seconds,
+times are wall time, units are whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -20,6 +20,13 @@ from slaqd.types import Mode, Resources, Struct, Tag
 
 VERSION = 1
 MAX_LINE = 64 * 1024
+
+GroupId = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+"""A ``pid_t``."""
+Start = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+"""What the journal can hold."""
+ExitStatus = Annotated[int, msgspec.Meta(ge=0, le=255)]
+"""As a shell says it: 128 + the number where a signal ended the command."""
 
 
 class Verb(StrEnum):
@@ -99,8 +106,8 @@ class RegisterArgs(Struct, frozen=True):
     ``waits`` says that the command waits for its admission.
     """
 
-    pgid: int
-    start: int
+    pgid: GroupId
+    start: Start
     tag: Tag
     name: str
     cwd: str
@@ -111,8 +118,8 @@ class EndedArgs(Struct, frozen=True):
     """Arguments of ``ended``: how a command that ``slaqctl run`` started ended."""
 
     job: str
-    start: int
-    status: int
+    start: Start
+    status: ExitStatus
 
 
 class Registered(Answer, frozen=True):

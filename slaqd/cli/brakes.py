@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from slaqd.cli.output import client, with_socket
-from slaqd.client import Client
-from slaqd.config import Config, load_config
+from slaqd.cli.output import client, settings_without, with_socket
+from slaqd.config import Config
 from slaqd.errors import AlreadyRunning, ControlError, DaemonUnreachable
 from slaqd.wire import JobArgs, Verb
 
@@ -45,7 +44,7 @@ def restore(job: str | None, socket: Path | None, config: Path | None, *, all_: 
     try:
         click.echo(daemon.ask(Verb.RESTORE, str, JobArgs(job=job)))
     except DaemonUnreachable as error:
-        click.echo(_restore_without_daemon(job, _settings(daemon, config, error), error))
+        click.echo(_restore_without_daemon(job, settings_without(daemon, config, error), error))
 
 
 @click.command()
@@ -60,16 +59,7 @@ def drop(job: str, socket: Path | None, config: Path | None) -> None:
     try:
         click.echo(daemon.ask(Verb.DROP, str, JobArgs(job=job)))
     except DaemonUnreachable as error:
-        click.echo(_drop_without_daemon(job, _settings(daemon, config, error), error))
-
-
-def _settings(daemon: Client, config: Path | None, unreachable: DaemonUnreachable) -> Config:
-    """Give the configuration of the slaqd that was asked: no other's journal is acted on."""
-    settings = load_config(config)
-    if daemon.path != Path(settings.slaqd.socket):
-        msg = f"{unreachable}; to do it without one, name its configuration: --config FILE"
-        raise DaemonUnreachable(msg) from unreachable
-    return settings
+        click.echo(_drop_without_daemon(job, settings_without(daemon, config, error), error))
 
 
 def _restore_without_daemon(job: str | None, settings: Config, unreachable: DaemonUnreachable) -> str:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
-from slaqd.cli.output import as_json, client, print_json, print_table, with_socket
-from slaqd.config import load_config
+from slaqd.cli.output import as_json, client, print_json, print_table, settings_without, with_socket
+from slaqd.config import Config
 from slaqd.errors import DaemonUnreachable, StateError
 from slaqd.wire import EventView, HistoryArgs, Verb
 
@@ -41,10 +41,11 @@ def history(job: str | None, since: float, socket: Path | None, config: Path | N
     without a daemon too, from the journal that it left.
     """
     args = HistoryArgs(job=job, since=since)
+    daemon = client(socket, config)
     try:
-        events: Sequence[EventView] = client(socket, config).ask(Verb.HISTORY, list[EventView], args)
+        events: Sequence[EventView] = daemon.ask(Verb.HISTORY, list[EventView], args)
     except DaemonUnreachable as error:
-        events = _without_daemon(args, config, error)
+        events = _without_daemon(args, settings_without(daemon, config, error), error)
     if json_:
         print_json(events)
         return
@@ -67,12 +68,12 @@ def history(job: str | None, since: float, socket: Path | None, config: Path | N
 
 
 def _without_daemon(
-    args: HistoryArgs, config: Path | None, unreachable: DaemonUnreachable
+    args: HistoryArgs, settings: Config, unreachable: DaemonUnreachable
 ) -> Sequence[EventView]:
     from slaqd.daemon.offline import past_offline  # noqa: PLC0415 - loads the journal
 
     try:
-        return past_offline(load_config(config), args.job, args.since)
+        return past_offline(settings, args.job, args.since)
     except StateError as error:
         msg = f"{unreachable}; and without it: {error}"
         raise DaemonUnreachable(msg) from error

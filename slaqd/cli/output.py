@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +12,9 @@ import click
 import msgspec
 
 from slaqd.client import Client, reachable
-from slaqd.config import default_places, load_config
+from slaqd.config import Config, default_places, load_config
+from slaqd.errors import DaemonUnreachable
+from slaqd.text import visible
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,10 +40,33 @@ def client(socket: Path | None, config: Path | None) -> Client:
     return Client(reachable([own, default_places(os.environ, 0).socket]))
 
 
+def settings_without(daemon: Client, config: Path | None, unreachable: DaemonUnreachable) -> Config:
+    """Give the configuration of the slaqd that was asked and doesn't answer.
+
+    Raises
+    ------
+    DaemonUnreachable
+        That slaqd's is not known: another's journal is neither acted on nor shown.
+
+    """
+    settings = load_config(config)
+    if daemon.path != Path(settings.slaqd.socket):
+        msg = f"{unreachable}; to do it without one, name its configuration: --config FILE"
+        raise DaemonUnreachable(msg) from unreachable
+    return settings
+
+
 def print_json(value: object) -> None:
-    """Print one JSON document, indented."""
-    text = msgspec.json.format(msgspec.json.encode(value), indent=2)
-    click.echo(text.decode())
+    r"""Print one JSON document, indented; what could steer a terminal stands in it as ``\uXXXX``."""
+    lines = msgspec.json.format(msgspec.json.encode(value), indent=2).decode().split("\n")
+    click.echo("\n".join(line if line.isprintable() else _escaped(line) for line in lines))
+
+
+def _escaped(line: str) -> str:
+    """Escape what is not printable: in JSON it can only stand in a string."""
+    import json  # noqa: PLC0415 - `run` never needs it
+
+    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in line)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], empty: str) -> None:
@@ -77,19 +101,12 @@ def print_fields(fields: Iterable[tuple[str, object]]) -> None:
 
 
 def text(value: object) -> str:
-    """Show a value: nothing as a dash, numbers to four digits, control characters escaped."""
+    """Show a value: nothing as a dash, numbers to four digits, what could steer a terminal escaped."""
     if value is None or value == "":
         return "-"
     if isinstance(value, float):
         return f"{value:.4g}"
-    return "".join(_visible(char) for char in str(value))
-
-
-def _visible(char: str) -> str:
-    """Escape what could steer a terminal (C0, C1, bidirectional overrides)."""
-    if unicodedata.category(char) in ("Cc", "Cf", "Cs", "Co", "Cn"):
-        return char.encode("unicode_escape").decode("ascii")
-    return char
+    return visible(str(value))
 
 
 def _is_number(value: object) -> bool:

@@ -20,11 +20,13 @@ from slaqd import tag as tags
 from slaqd.cli.foreground import EXIT_CANNOT_RUN, EXIT_NOT_FOUND, Child
 from slaqd.cli.output import as_json, client, print_json, text, with_socket
 from slaqd.client import Client, await_admission, register, start_ticks
-from slaqd.errors import ControlError, DaemonUnreachable, NotPermitted
+from slaqd.errors import ControlError, NotPermitted
 from slaqd.types import Better, Tag
 from slaqd.wire import EndedArgs, RegisterArgs, Registered, Verb
 
 _POLL_S = 0.2
+_HERS = frozenset({"bad_request", "refused"})
+"""Why a registration fails by what its user said. Whatever else it is, her command starts all the same."""
 
 _OPTIONS = (
     click.option("--min", "min_", type=click.IntRange(min=1), help="Units it needs at least."),
@@ -109,19 +111,17 @@ def _program(name: str) -> str:
 
 
 def _enter(daemon: Client, child: Child, start: int, tag: Tag, name: str) -> str | None:
-    """Register the waiting child and wait for its admission; None if it runs unmanaged."""
+    """Register the waiting child and wait for its admission; None if it runs unmanaged, or no more."""
     args = RegisterArgs(pgid=child.pid, start=start, tag=tag, name=name, cwd=str(Path.cwd()), waits=True)
     try:
         registered = register(daemon, args, _POLL_S, _say, alive=child.alive)
-    except (DaemonUnreachable, NotPermitted) as error:
-        click.echo(f"slaqctl run: running unmanaged: {text(str(error))}", err=True)
-        return None
     except ControlError as error:
-        if error.code == "busy":  # a slaqd that has too much to do is no reason not to run
-            click.echo(f"slaqctl run: running unmanaged: {text(str(error))}", err=True)
-            return None
-        child.give_up()
-        raise
+        if error.code in _HERS:
+            child.give_up()
+            raise
+        if child.alive():  # an interrupt may have ended it meanwhile
+            _say(f"running unmanaged: {error}")
+        return None
     if registered.wait:
         await_admission(daemon, registered.job, _POLL_S, _say, alive=child.alive)
     return registered.job

@@ -7,6 +7,7 @@ himself.
 
 from __future__ import annotations
 
+import select
 import selectors
 import socket
 import struct
@@ -231,7 +232,10 @@ class Door:
 
 
 class Turns:
-    """Answers requests in threads: some at a time, and of one uid only a few of them."""
+    """Answers requests in threads: some at a time, and of one uid only a few of them.
+
+    A request whose asker has hung up when its turn comes is not answered, and so not done.
+    """
 
     def __init__(self, serve: Serve, limits: Limits) -> None:
         self._serve = serve
@@ -278,8 +282,9 @@ class Turns:
     def _run(self, sock: socket.socket, uid: int, line: bytes) -> None:
         try:
             with suppress(OSError):  # it went away in the middle
-                sock.settimeout(self._limits.read_s)
-                self._serve(sock, uid, line)
+                if not hung_up(sock):  # who was told that nobody answers has gone on without
+                    sock.settimeout(self._limits.read_s)
+                    self._serve(sock, uid, line)
         finally:
             self._over(sock, uid)
             self._go_on()
@@ -290,6 +295,13 @@ class Turns:
             self._running[uid] -= 1
             if not self._running[uid]:
                 del self._running[uid]
+
+
+def hung_up(sock: socket.socket) -> bool:
+    """Tell whether the other side has closed both ways; who only says no more still listens (poll(2))."""
+    poll = select.poll()
+    poll.register(sock, 0)
+    return any(events & select.POLLHUP for _, events in poll.poll(0))
 
 
 def peer_uid(sock: socket.socket) -> int:

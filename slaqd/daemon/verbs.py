@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgspec
@@ -15,12 +15,13 @@ from slaqd import wire
 from slaqd.act import refusals
 from slaqd.act.past import Ask
 from slaqd.adapter import Registration
+from slaqd.daemon.beside import BRAKE_S, beside
 from slaqd.daemon.doctor import of_daemon
 from slaqd.daemon.door import Buckets
 from slaqd.daemon.loop import Loop, Parts
 from slaqd.daemon.rights import Rights
 from slaqd.daemon.view import ended_view, registered_view
-from slaqd.errors import AdapterError, ControlError, NotPermitted, StateError, TagError
+from slaqd.errors import AdapterError, AdapterRefused, ControlError, NotPermitted, StateError, TagError
 from slaqd.types import Finding, Health, JobKey, Lever, Owner, State, Struct, Tag
 from slaqd.wire import JobArgs, JobView, Registered, Verb
 
@@ -38,9 +39,6 @@ HISTORIES_BURST = 20.0
 BRAKES_PER_S = 0.5
 BRAKES_BURST = 30.0
 """So often may a user who is no admin pull brakes: each is written to disk."""
-
-_BRAKE_S = 1.5
-"""A brake waits this long for the act that is going on: less than slaqctl waits for its answer."""
 
 
 class Verbs:
@@ -88,8 +86,10 @@ class Verbs:
             return wire.failure(no.code, str(no))
         except msgspec.MsgspecError as error:
             return wire.failure("bad_request", f"{request.verb.value}: {error}")
+        except AdapterRefused as no:
+            return wire.failure("refused", str(no))
         except (AdapterError, StateError) as error:
-            return wire.failure("refused", str(error))
+            return wire.failure("unavailable", str(error))
 
     # what is
 
@@ -247,20 +247,22 @@ class Verbs:
             self._note("paused" if paused else "resumed", None, uid)
         else:
             self._pause_one(self._one(job, uid), uid, paused=paused)
-        # What was being done when the brake was pulled is over when the answer comes.
-        with self._loop.between_acts(_BRAKE_S):
+        # What was being done when the brake was pulled is over when the answer comes, or the answer says so.
+        with self._loop.between_acts(BRAKE_S) as over:
             self._loop.wake()
         what = "everything" if job is None else f"job {job}"
-        if paused:
-            again = "slaqctl resume" if job is None else f"slaqctl resume {job}"
-            return f"{what} is paused: it keeps what it has until: {again}"
-        return f"{what} goes on"
+        if not paused:
+            return f"{what} goes on"
+        again = "slaqctl resume" if job is None else f"slaqctl resume {job}"
+        late = "" if over else " (slaqd is busy with a cycle, which may still change something)"
+        return f"{what} is paused: it keeps what it has until: {again}{late}"
 
     def _restore(self, raw: msgspec.Raw, uid: int) -> str:
         job = _decode(raw, JobArgs).job
         keys = self._pause_and_name(job, uid)
-        with self._between_acts("everything" if job is None else f"job {job}"):
-            wrong = refusals(self._loop.restore(keys, "asked by slaqctl restore"))
+        why = "asked by slaqctl restore"
+        what = "everything" if job is None else f"job {job}"
+        wrong = beside(self._loop, what, lambda: refusals(self._loop.restore(keys, why)))
         self._loop.wake()
         if wrong:
             raise ControlError("refused", "; ".join(wrong))
@@ -271,22 +273,14 @@ class Verbs:
     def _drop(self, raw: msgspec.Raw, uid: int) -> str:
         job = _decode(raw, wire.NamedJobArgs).job
         (key,) = self._pause_and_name(job, uid)  # should slaqd die between the two, it isn't taken up again
-        with self._between_acts(f"job {job}"):
-            wrong = refusals(self._loop.restore([key], "asked by slaqctl drop"))
-            if wrong:
-                raise ControlError("refused", "; ".join(wrong))
-            self._loop.forget(key)
+        beside(self._loop, f"job {job}", lambda: self._forget(key))
         return f"job {job} has back what it had, and slaqd knows it no more"
 
-    @contextmanager
-    def _between_acts(self, what: str) -> Iterator[None]:
-        """Hold off the next act, or refuse: what was asked for is paused by then."""
-        with self._loop.between_acts(_BRAKE_S) as free:
-            if not free:
-                raise ControlError(
-                    "refused", f"slaqd is busy with a cycle; {what} is paused already: ask again"
-                )
-            yield
+    def _forget(self, key: JobKey) -> None:
+        wrong = refusals(self._loop.restore([key], "asked by slaqctl drop"))
+        if wrong:
+            raise ControlError("refused", "; ".join(wrong))
+        self._loop.forget(key)
 
     def _pause_and_name(self, job: str | None, uid: int) -> list[JobKey]:
         journal = self._parts.journal

@@ -62,9 +62,10 @@ def test_with_a_full_disk_it_observes_says_so_and_acts_again_after(slaqd: Slaqd,
     slaqd.cycles(3)
     assert slaqd.quota("a") == 20
     assert slaqd.job("a").units == 20
-    refused = slaqd.ctl("run", "--", "/bin/sh", "-c", "exit 0")
-    assert refused.returncode == 1
-    assert "the journal can't be used" in refused.stderr
+    unmanaged = slaqd.ctl("run", "--", "/bin/sh", "-c", "echo ran; exit 7")
+    assert (unmanaged.returncode, unmanaged.stdout) == (7, "ran\n")
+    assert "running unmanaged: " in unmanaged.stderr
+    assert "the journal can't be used" in unmanaged.stderr
     assert slaqd.ctl("pause").returncode == 1
     filler.unlink()
     slaqd.comes_to("a", units=30)
@@ -82,6 +83,7 @@ def test_with_a_full_disk_every_command_looks_or_says_why_it_cant(slaqd: Slaqd, 
     full = "the journal can't be used"
     others: dict[str, Said] = {
         **dict.fromkeys(("jobs", "plan"), (0, "")),
+        "run": (9, f"running unmanaged: {slaqd.state}/journal.sqlite: {full}"),
         "status": (0, "slaqd"),
         "history": (0, "started"),
         "show": (3, "slaqd knows no job '1'"),

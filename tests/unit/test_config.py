@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Annotated
@@ -125,6 +126,23 @@ def test_bytes_that_are_no_text_are_said_to_be_none(tmp_path: Path) -> None:
     rubbish.write_bytes(bytes(range(128, 256)))
     with pytest.raises(ConfigError, match=re.escape(f"{rubbish}: can't be read: it is not UTF-8 text")):
         load_config(rubbish)
+
+
+def test_a_pipe_or_a_device_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.toml"
+    os.mkfifo(pipe)
+    for each in (pipe, Path("/dev/zero")):
+        with pytest.raises(ConfigError, match=re.escape(f"{each}: can't be read: it is no regular file")):
+            load_config(each)
+
+
+def test_a_file_that_is_larger_than_any_configuration_is_refused(tmp_path: Path) -> None:
+    large = tmp_path / "large.toml"
+    large.write_bytes(b"#" * config_module.LARGEST)
+    assert load_config(large).path == str(large)
+    large.write_bytes(b"#" * (config_module.LARGEST + 1))
+    with pytest.raises(ConfigError, match=re.escape(f"{large}: can't be read: it has more than 1024 KiB")):
+        load_config(large)
 
 
 def test_places_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,6 +66,18 @@ def test_a_new_configuration_is_taken_on_sighup_and_a_bad_one_is_not(make: Make)
     assert (slaqd.job("a").units, slaqd.quota("a")) == (20, 20)
 
 
+def test_a_pipe_in_the_configurations_place_leaves_the_old_one_in_force(make: Make) -> None:
+    slaqd = make().start()
+    slaqd.config.unlink()
+    os.mkfifo(slaqd.config)
+    hang_up(slaqd)
+    wait_for(lambda: "it is no regular file" in slaqd.status().config_error, slaqd.said)
+    slaqd.cycles(2)
+    done = slaqd.ctl("jobs")
+    assert done.returncode == 1
+    assert done.stderr == f"slaqctl: {slaqd.config}: can't be read: it is no regular file\n"
+
+
 def test_a_mode_from_the_command_line_outlives_sighup(make: Make) -> None:
     slaqd = make(mode="enforce").start("--mode", "observe")
     change(slaqd, "'fair'", "'slaq'")

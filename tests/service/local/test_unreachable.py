@@ -75,6 +75,25 @@ def test_a_slaqd_that_hangs(slaqd: Slaqd) -> None:
     check_all(call_all(slaqd), (4, MUTE), SILENT)
 
 
+def test_what_was_asked_of_a_slaqd_that_hung_is_not_done_once_it_goes_on(slaqd: Slaqd) -> None:
+    slaqd.start()
+    slaqd.busy("known", "--max", "7")
+    job = slaqd.comes_to("known", units=7).job
+    assert slaqd.process is not None
+    slaqd.process.send_signal(signal.SIGSTOP)
+    for words in (("pause",), ("pause", job), ("drop", job)):
+        done = slaqd.ctl(*words)
+        assert (done.returncode, MUTE in done.stderr) == (4, True)
+    slaqd.run("unmanaged", "sleep", "3600")
+    wait_for(lambda: "running unmanaged: " in slaqd.told("unmanaged"), lambda: slaqd.told("unmanaged"))
+    slaqd.process.send_signal(signal.SIGCONT)
+    slaqd.cycles(3)
+    assert not slaqd.status().paused
+    view = slaqd.jobs()
+    assert list(view) == ["known"]
+    assert (view["known"].units, view["known"].paused) == (7, False)
+
+
 @contextmanager
 def crowd(path: Path) -> Iterator[int]:
     """Connect until not one more is taken; give how many are."""

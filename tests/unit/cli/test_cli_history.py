@@ -106,6 +106,18 @@ def test_without_daemon_and_journal_it_says_so_with_status_4(call: Call) -> None
     assert "the journal can't be read: No such file" in err
 
 
+@pytest.mark.usefixtures("daemon")
+@pytest.mark.parametrize("words", [("history",), ("restore", "--all"), ("drop", "1")])
+def test_of_a_socket_that_is_not_its_configurations_no_journal_is_used(
+    call: Call, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    other = tmp_path / "other.sock"
+    status, out, err = call(*words, "--socket", str(other))
+    assert (status, out) == (4, "")
+    assert f"{other}: no slaqd is running there" in err
+    assert "to do it without one, name its configuration: --config FILE" in err
+
+
 def test_a_journal_that_cant_be_read_is_said(call: Call, tmp_path: Path) -> None:
     (tmp_path / "journal.sqlite").write_bytes(b"my thesis " * 1000)
     status, _out, err = call("history")

@@ -11,7 +11,18 @@ from hypothesis import strategies as st
 
 from slaqd.cli.output import duration, print_fields, print_json, print_table, text
 
-NASTY = ["\x1b[31mred", "a\nb", "\x9b2J", "\u202eevil", "\x07", "\x00", "\ud800", "\ue000"]
+NASTY = [
+    "\x1b[31mred",
+    "a\nb",
+    "\x9b2J",
+    "\u202eevil",
+    "\x07",
+    "\x00",
+    "\ud800",
+    "\ue000",
+    "a\u2028b",
+    "a\u2029b",
+]
 
 
 @pytest.mark.parametrize("name", NASTY)
@@ -22,7 +33,7 @@ def test_nothing_that_could_steer_a_terminal_gets_through(name: str) -> None:
 @given(st.text())
 def test_any_text_is_shown_in_one_printable_line(value: str) -> None:
     shown = text(value)
-    assert not re.search(r"[\x00-\x1f\x7f-\x9f]", shown)
+    assert not re.search(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", shown)
     assert shown
 
 
@@ -76,6 +87,15 @@ def test_fields_leave_out_what_is_empty_and_escape_the_rest(capsys: pytest.Captu
 def test_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
     print_json([{"a": float("nan"), "b": "\x1b"}])
     assert json.loads(capsys.readouterr().out) == [{"a": None, "b": "\x1b"}]
+
+
+def test_json_says_the_same_without_what_could_steer_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    said = ["\x9b2J\u202e\u2028\u2029\x7f", "\U000e0001 \N{SNAKE} снег"]
+    print_json(said)
+    out = capsys.readouterr().out
+    assert all(line.isprintable() for line in out.splitlines())
+    assert "\N{SNAKE} снег" in out
+    assert json.loads(out) == said
 
 
 @pytest.mark.parametrize(

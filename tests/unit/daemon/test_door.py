@@ -232,7 +232,14 @@ def test_a_message_that_is_too_long_is_refused_before_it_ends(serving: Serving, 
     assert b'"bad_request"' in sock.recv(65536)
 
 
-def test_of_one_uid_only_some_are_answered_at_a_time_and_the_others_in_their_turn() -> None:
+def asker(stack: ExitStack) -> socket.socket:
+    """Give slaqd's side of a connection whose other side waits for the answer."""
+    mine, its = socket.socketpair()
+    stack.enter_context(its)
+    return mine
+
+
+def test_of_one_uid_only_some_are_answered_at_a_time_and_the_others_in_their_turn(stack: ExitStack) -> None:
     free, lock = threading.Event(), threading.Lock()
     running: dict[int, int] = {1: 0, 2: 0}
     most: dict[int, int] = {1: 0, 2: 0}
@@ -249,7 +256,7 @@ def test_of_one_uid_only_some_are_answered_at_a_time_and_the_others_in_their_tur
 
     turns = Turns(serve, Limits(answers_per_uid=3))
     for uid in [1] * 10 + [2] * 2:
-        turns.add(socket.socket(socket.AF_UNIX), uid, b"x\n")
+        turns.add(asker(stack), uid, b"x\n")
     until = time.monotonic() + PATIENCE_S
     while running != {1: 3, 2: 2}:
         assert time.monotonic() < until, running
@@ -261,10 +268,10 @@ def test_of_one_uid_only_some_are_answered_at_a_time_and_the_others_in_their_tur
     assert most == {1: 3, 2: 2}
 
 
-def test_where_too_many_wait_the_door_is_shut_to_that_uid_alone() -> None:
+def test_where_too_many_wait_the_door_is_shut_to_that_uid_alone(stack: ExitStack) -> None:
     free = threading.Event()
     turns = Turns(lambda *_: free.wait(PATIENCE_S) and None, Limits(answers_per_uid=1, waiting_per_uid=2))
-    socks = [socket.socket(socket.AF_UNIX) for _ in range(5)]
+    socks = [asker(stack) for _ in range(5)]
     for sock in socks[:4]:
         turns.add(sock, 1, b"x\n")
     turns.add(socks[4], 2, b"x\n")
@@ -291,3 +298,30 @@ def test_a_connection_that_the_kernel_cant_watch_is_hung_up_on_and_the_next_one_
     assert connected(path, stack).recv(1) == b""
     assert asked(path) == "jobs"
     assert len(refused) == 1
+
+
+def test_who_has_hung_up_before_its_turn_gets_nothing_done_and_who_only_says_no_more_does(
+    serving: Serving, stack: ExitStack
+) -> None:
+    busy, free = threading.Event(), threading.Event()
+    done: list[str] = []
+
+    def answer(request: wire.Request, _uid: int) -> wire.Reply:
+        if request.verb is wire.Verb.PLAN:
+            busy.set()
+            free.wait(PATIENCE_S)
+        done.append(request.verb.value)
+        return wire.ok("done")
+
+    path = serving(Limits(answers_per_uid=1), answer)
+    asked = {}
+    for verb in (wire.Verb.PLAN, wire.Verb.DROP, wire.Verb.SHOW, wire.Verb.JOBS):
+        asked[verb] = connected(path, stack)
+        asked[verb].sendall(wire.encode(wire.Request(v=1, verb=verb)))
+        assert busy.wait(PATIENCE_S)
+    asked[wire.Verb.SHOW].shutdown(socket.SHUT_WR)  # as `nc -N` does once it has asked
+    asked[wire.Verb.DROP].close()
+    free.set()
+    assert b'"done"' in asked[wire.Verb.JOBS].recv(65536)
+    assert b'"done"' in asked[wire.Verb.SHOW].recv(65536)
+    assert done == ["plan", "show", "jobs"]

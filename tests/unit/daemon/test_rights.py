@@ -182,7 +182,7 @@ def test_the_admins_brakes_work_while_the_manager_is_away(
         raise AdapterUnavailable("no answer")
 
     monkeypatch.setattr(daemon.adapter, "owner", away)
-    assert daemon.ask(Verb.PAUSE, str, JobArgs(job=HERS), EVE.uid).code == "refused"
+    assert daemon.ask(Verb.PAUSE, str, JobArgs(job=HERS), EVE.uid).code == "unavailable"
     assert code(daemon.ask(Verb.PAUSE, str, JobArgs(job=HERS), 0)) == "ok"
 
 

@@ -126,6 +126,9 @@ def test_a_command_that_cant_be_held_doesnt_wait(daemon: Daemon, lever: Lever) -
     [
         (register(500), "not_permitted", "belongs to eve"),
         (register(5, start=8), "not_found", "has ended or never was"),
+        (register(5, start=2**63), "bad_request", "at `$.start`"),
+        (register(5, start=-1), "bad_request", "at `$.start`"),
+        (register(2**31), "bad_request", "at `$.pgid`"),
         (register(0), "not_found", "has ended or never was"),
         (register(-5), "not_found", "has ended or never was"),
         (register(5, tag=Tag(min=4, max=2)), "bad_request", "min is 4 and max is 2"),
@@ -255,6 +258,18 @@ def test_an_exit_status_is_shown_with_the_ended_job(daemon: Daemon) -> None:
     assert "with exit status 137" in view.reason
 
 
+@pytest.mark.parametrize(
+    ("start", "status", "named"),
+    [(2**63, 0, "start"), (10**30, 0, "start"), (-1, 0, "start"), (7, 2**63, "status"), (7, -15, "status")],
+)
+def test_an_end_with_a_number_that_cant_be_is_a_bad_request(
+    daemon: Daemon, start: int, status: int, named: str
+) -> None:
+    args = {"job": "1", "start": start, "status": status}
+    failure = daemon.ask(Verb.ENDED, Any, args)
+    assert (failure.code, f"at `$.{named}`" in failure.text) == ("bad_request", True)
+
+
 def test_an_ended_job_is_shown_for_an_hour(daemon: Daemon) -> None:
     key = daemon.start(1)
     daemon.cycle()
@@ -357,7 +372,7 @@ def test_a_full_disk_is_a_refusal_in_words(daemon: Daemon) -> None:
         (Verb.ENDED, wire.EndedArgs(job="1", start=7, status=0)),
     ):
         failure = daemon.ask(verb, Any, args)
-        assert failure.code == "refused"
+        assert failure.code == "unavailable"
         assert "the journal can't be used" in failure.text
     assert "1" in jobs(daemon)
     assert daemon.held() == {"1": 8}

@@ -1,0 +1,76 @@
+"""`slaqctl run` starts its command whatever is wrong with slaqd, and refuses what its user said wrong."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from slaqd import wire
+from slaqd.daemon.server import Server
+
+PATIENCE_S = 60.0
+
+
+def started(path: Path, script: str) -> subprocess.Popen[str]:
+    words: Sequence[str] = (sys.executable, "-c", "from slaqd.cli import main; main()", "run")
+    words = [*words, "--socket", str(path), "--", "sh", "-c", script]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def run(path: Path, code: str) -> tuple[int, str, str]:
+    """Run a command whose registration gets ``code``; give its status and what was printed."""
+    server = Server(path, lambda _request, _uid: wire.failure(code, "that's why"))
+    process = started(path, "echo ran; exit 7")
+    out, err = process.communicate(timeout=PATIENCE_S)
+    server.close()
+    return process.returncode, out, err
+
+
+@pytest.mark.parametrize(
+    "code", ["unavailable", "internal", "busy", "not_permitted", "not_found", "version", "a newer word"]
+)
+def test_what_slaqd_cant_do_for_a_reason_of_its_own_starts_the_command_unmanaged(
+    tmp_path: Path, code: str
+) -> None:
+    status, out, err = run(tmp_path / "s.sock", code)
+    assert (status, out) == (7, "ran\n")
+    assert err.startswith("slaqctl run: running unmanaged: ")
+    assert "that's why" in err
+
+
+@pytest.mark.parametrize("code", ["bad_request", "refused"])
+def test_what_its_user_said_wrong_starts_nothing(tmp_path: Path, code: str) -> None:
+    assert run(tmp_path / "s.sock", code) == (1, "", "slaqctl: that's why\n")
+
+
+def test_a_command_that_is_interrupted_while_its_slaqd_is_waited_for_is_not_called_running(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "s.sock"
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen()
+
+    def die() -> None:
+        asked, _ = listener.accept()
+        asked.recv(65536)
+        listener.close()
+        asked.close()
+
+    thread = threading.Thread(target=die)
+    thread.start()
+    with started(path, "echo ran") as process:
+        assert process.stderr is not None
+        assert process.stdout is not None
+        assert "slaqd ended before it answered; waiting" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_S) == 130
+        assert (process.stdout.read(), process.stderr.read()) == ("", "")
+    thread.join()
