@@ -27,6 +27,7 @@ LONGEST_COMPLAINT = 2000
 TRACE_LINES = (20, 40)
 SILENCE_S = 60.0
 MOST_ALIKE = 20
+MOST_REASONS = 5
 _MOST_KNOWN = 1024
 _LARGEST = 1 << 64
 _PRIORITY = {"debug": 7, "info": 6, "warning": 4, "error": 3, "critical": 2}
@@ -147,53 +148,66 @@ def priority(render: Callable[[WrappedLogger, str, EventDict], str]) -> Processo
 class Patience:
     """Leaves out warnings and errors that repeat, lest a thing that keeps failing fill the disk.
 
-    The same event about the same job is written once in `SILENCE_S`, with ``left_out``,
-    the number of those in between that were not; and one event, whatever the jobs, at most
-    `MOST_ALIKE` times in that span. What is no warning always passes: its number is bounded by cycles
-    and actions.
+    The same event about the same job for the same reason (``error``) is written once in `SILENCE_S`, with
+    ``left_out``, the number of those in between that were not. Another reason is news, but reasons may
+    hold numbers and users' words, which never end: one event about one job is written for at most
+    `MOST_REASONS` reasons in that span, lest one job's hide all others', and whatever jobs and reasons at
+    most `MOST_ALIKE` times. What is no warning always passes: its number is bounded by cycles and actions.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._written: dict[tuple[str, str], tuple[float, int]] = {}
-        self._alike: dict[str, tuple[float, int, int]] = {}
+        self._written: dict[tuple[str, ...], tuple[float, int]] = {}
+        self._reasons: dict[tuple[str, ...], tuple[float, int, int]] = {}
+        self._alike: dict[tuple[str, ...], tuple[float, int, int]] = {}
 
     def __call__(self, _logger: WrappedLogger, name: str, event: EventDict) -> EventDict:
         """Pass an event on, or raise `structlog.DropEvent`."""
         if name in {"debug", "info"}:
             return event
-        said = show(_text(event.get("event", "")))
+        said, job, why = (show(_text(event.get(key, ""))) for key in ("event", "job", "error"))
         with self._lock:
-            left_out = self._judge(said, show(_text(event.get("job", ""))), self._monotonic())
+            left_out = self._judge(said, job, why, self._monotonic())
         if left_out:
             event["left_out"] = left_out
         return event
 
-    def _judge(self, said: str, job: str, now: float) -> int:
+    def _judge(self, said: str, job: str, why: str, now: float) -> int:
         """Say how many were left out before this one; leaves it out itself by `structlog.DropEvent`."""
-        since, left_out = self._written.get((said, job), (now - SILENCE_S, 0))
-        start, written, hidden = self._alike.get(said, (now, 0, 0))
-        if now - start >= SILENCE_S:
-            start, written = now, 0
+        since, left_out = self._written.get((said, job, why), (now - SILENCE_S, 0))
         if now - since < SILENCE_S:
-            self._written[said, job] = (since, left_out + 1)
+            self._written[said, job, why] = (since, left_out + 1)
             raise structlog.DropEvent
-        if written >= MOST_ALIKE:
-            self._alike[said] = (start, written, hidden + 1)
-            raise structlog.DropEvent
+        spans = ((self._alike, (said,), MOST_ALIKE), (self._reasons, (said, job), MOST_REASONS))
+        for table, key, most in spans:
+            start, written, hidden = _span(table, key, now)
+            if written >= most:
+                table[key] = (start, written, hidden + 1)
+                raise structlog.DropEvent
         self._keep(now)
-        self._written[said, job] = (now, 0)
-        self._alike[said] = (start, written + 1, 0)
-        return left_out + hidden
+        self._written[said, job, why] = (now, 0)
+        for table, key, _ in spans:
+            start, written, hidden = _span(table, key, now)
+            table[key] = (start, written + 1, 0)
+            left_out += hidden
+        return left_out
 
     def _keep(self, now: float) -> None:
         """Forget what is old; what is new too, oldest first, where there is far too much of it."""
-        for table in (self._written, self._alike):
+        for table in (self._written, self._reasons, self._alike):
             if len(table) >= _MOST_KNOWN:
                 old = [key for key, (since, *_) in table.items() if now - since >= SILENCE_S]
                 for key in old or list(table)[: _MOST_KNOWN // 2]:
-                    del table[key]  # type: ignore[arg-type]  # each key is of its own table
+                    del table[key]
+
+
+def _span(
+    table: dict[tuple[str, ...], tuple[float, int, int]], key: tuple[str, ...], now: float
+) -> tuple[float, int, int]:
+    """Give when a span began, how many were written in it, and how many were left out since the last one."""
+    start, written, hidden = table.get(key, (now, 0, 0))
+    return (start, written, hidden) if now - start < SILENCE_S else (now, 0, hidden)
 
 
 class _Patient:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -30,12 +31,34 @@ _OUTSIDE = frozenset(
 """What the world around a file does to it; whatever else goes wrong is the file's own."""
 
 
+BESIDE = ("", "-wal", "-shm")
+"""What the names of a journal's files end in: its own, its log's, and that of the log's index."""
+
+
 class CorruptJournal(StateError):
     """The file is there and can be read, but what stands in it is not what slaqd wrote."""
 
 
+def refuse_odd(path: Path) -> None:
+    """Raise `StateRefused` where a journal or what belongs to it is no regular file; opens none of them.
+
+    A pipe would hang whoever opens it, and whoever follows a link looks for the log in another place.
+    """
+    for each in (path.with_name(path.name + end) for end in BESIDE):
+        try:
+            mode = each.lstat().st_mode
+        except OSError:
+            continue  # it isn't there, or its use says why it can't be looked at
+        if not stat.S_ISREG(mode):
+            raise StateRefused(f"{each}: no regular file, as the journal's all are; move it away")
+
+
 def read_only(path: Path, patience_s: float) -> sqlite3.Connection:
-    """Open a journal to read it beside whoever writes it; changes nothing. Raises `sqlite3.Error`."""
+    """Open a journal to read it beside whoever writes it; changes nothing.
+
+    Raises `sqlite3.Error`, and `StateRefused` as `refuse_odd` does.
+    """
+    refuse_odd(path)
     # Without a log beside it there is nothing to share: then not even files for sharing are made.
     how = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "mode=ro&immutable=1"
     return sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, timeout=patience_s)
@@ -50,8 +73,10 @@ class Database:
     ------
     CorruptJournal
         It is no database, or a damaged one.
+    StateRefused
+        It is no regular file, or of a newer slaqd.
     StateError
-        It can't be opened, or is of a newer slaqd.
+        It can't be opened.
 
     """
 
@@ -62,6 +87,7 @@ class Database:
         self._run: str | None = None
         self._damaged = False
         self._lock = threading.RLock()
+        refuse_odd(path)
         try:
             path.touch(mode=0o600)
             self._db = sqlite3.connect(path, timeout=5.0, isolation_level=None, check_same_thread=False)

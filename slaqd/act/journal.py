@@ -63,7 +63,7 @@ class Journal(Database):
     Raises
     ------
     StateError
-        It can't be opened, or is of a newer slaqd, or is no journal.
+        It can't be opened, or is of a newer slaqd, or is no journal, or no regular file.
 
     """
 
@@ -109,20 +109,18 @@ class Journal(Database):
         with self._writing() as db:
             records.add_event(db, what, why, now, self._limits, job=job, uid=uid)
 
-    def begin_run(self, now: float) -> int:
-        """Count one more start of the daemon, and drop what is older than thirty days.
+    def begin_run(self, now: float, *, offline: str = "") -> int:
+        """Count one more who writes: a start of the daemon, or, where none runs, what ``offline`` names.
 
-        From here on this journal refuses to write once another start was counted.
+        From here on this journal refuses to write once another was counted.
         """
         with self._lock:
             run = int(self.fact("runs") or "0") + 1
+            what, why = ("taken over", offline) if offline else ("started", f"start {run}")
             self._run = None
             with self._writing() as db:
                 db.execute("INSERT OR REPLACE INTO facts (name, value) VALUES ('runs', ?)", (str(run),))
-                db.execute("DELETE FROM actions WHERE intended < ?", (now - pruning.KEEP_S,))
-                db.execute("DELETE FROM plans WHERE at < ?", (now - pruning.KEEP_S,))
-                pruning.prune_ended(db, now, self._limits.ended)
-                records.add_event(db, "started", f"start {run}", now, self._limits, job=None, uid=None)
+                records.add_event(db, what, why, now, self._limits, job=None, uid=None)
             self._run = str(run)
         return run
 
@@ -205,7 +203,7 @@ class Journal(Database):
             )
             records.forget_notes(db, lasts)
             records.forget_observations(db, lasts)
-            pruning.prune_ended(db, now, self._limits.ended)
+            pruning.prune_ended(db, now, self._limits.ended, len(lasts))
 
     def drop(self, key: JobKey) -> None:
         """Forget a registration with all its notes; what was done to the job stays in the history."""
@@ -290,7 +288,7 @@ class Journal(Database):
         now: float,
         uids: Mapping[JobKey, int],
     ) -> None:
-        """Write down what is about to be asked, and drop what is too old or too much.
+        """Write down what is about to be asked, and drop what is too much, and some of what is too old.
 
         ``before`` gives what each job was held to, ``uids`` whose it is.
         """
@@ -307,7 +305,7 @@ class Journal(Database):
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 rows,
             )
-            pruning.prune(db, "actions", "intended", now, self._limits.actions)
+            pruning.prune(db, "actions", "intended", now, self._limits.actions, len(rows))
 
     def record(self, outcomes: Sequence[tuple[str, Outcome]], now: float) -> None:
         """Write down what came back."""

@@ -13,12 +13,13 @@ from slaqd.types import Struct
 
 KEEP_S = 30 * 86_400.0
 _DROP_AT_ONCE = 100
+_DROP_FOR_ONE = 2
 # Shares are counted anew when a hundredth of a table was written, not at each row.
 _SPARE = 100
 
 
 class Limits(Struct, frozen=True):
-    """How many rows the journal holds at most, or one a user if that is more; all go after thirty days.
+    """How many rows the journal holds at most, or one a user if that is more.
 
     Measured: a file with all actions, plans and 4,000 live jobs has 22 MB, the ended jobs
     add 18.
@@ -31,29 +32,43 @@ class Limits(Struct, frozen=True):
     observations: int = 20_000
 
 
-def prune(db: sqlite3.Connection, table: str, time: str, now: float, most: int) -> None:
-    """Drop rows of a table that is numbered: all that are too many, of the too old some at a time.
-
-    Some at a time, so that no cycle is late for it.
-    """
+def prune(db: sqlite3.Connection, table: str, time: str, now: float, most: int, new: int) -> None:
+    """Drop rows of a table that is numbered: all that are too many, of the too old some for ``new`` ones."""
     db.execute(
         f"DELETE FROM {table} WHERE {time} < ? AND number IN"  # noqa: S608 - our own names
         f" (SELECT number FROM {table} ORDER BY number LIMIT ?)",
-        (now - KEEP_S, _DROP_AT_ONCE),
+        (now - KEEP_S, _some(new)),
     )
     _share(db, table, "TRUE", "uid", "number", most)
 
 
-def prune_observations(db: sqlite3.Connection, now: float, most: int) -> None:
-    """Drop the observations that are too old or too many."""
-    db.execute("DELETE FROM observations WHERE at < ?", (now - KEEP_S,))
+def prune_observations(db: sqlite3.Connection, now: float, most: int, new: int) -> None:
+    """Drop observations: all that are too many, of the too old some for ``new`` ones."""
+    _drop_old(db, "observations", "at", now, new)
     _share(db, "observations", "TRUE", "uid", "at", most)
 
 
-def prune_ended(db: sqlite3.Connection, now: float, most: int) -> None:
-    """Drop the ended jobs that are too old or too many."""
-    db.execute("DELETE FROM jobs WHERE ended < ?", (now - KEEP_S,))
+def prune_ended(db: sqlite3.Connection, now: float, most: int, new: int) -> None:
+    """Drop ended jobs: all that are too many, of the too old some for ``new`` ones."""
+    _drop_old(db, "jobs", "ended", now, new)
     _share(db, "jobs", "ended IS NOT NULL", OWNER, "ended, rowid", most)
+
+
+def _drop_old(db: sqlite3.Connection, table: str, time: str, now: float, new: int) -> None:
+    db.execute(
+        f"DELETE FROM {table} WHERE rowid IN"  # noqa: S608 - our own names
+        f" (SELECT rowid FROM {table} WHERE {time} < ? ORDER BY {time} LIMIT ?)",
+        (now - KEEP_S, _some(new)),
+    )
+
+
+def _some(new: int) -> int:
+    """Say how many too old rows go for ``new`` ones that are written.
+
+    More than come, or they would never all go; few, for it may be the clock that is wrong, and so that no
+    cycle is late for it.
+    """
+    return min(_DROP_FOR_ONE * new, _DROP_AT_ONCE)
 
 
 def _share(db: sqlite3.Connection, table: str, which: str, user: str, order: str, most: int) -> None:

@@ -75,13 +75,13 @@ def _words(reason: str) -> str:
 
 
 def add_plans(db: sqlite3.Connection, changes: Sequence[Change], now: float, limits: Limits) -> None:
-    """Write changes of plans down, and drop what is too old or too much."""
+    """Write changes of plans down, and drop what is too much, and some of what is too old."""
     db.executemany(
         "INSERT INTO plans (at, manager, job, start, uid, units, fall, reason)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         [(now, *columns(one.key), one.uid, one.units, one.fall, one.reason) for one in changes],
     )
-    prune(db, "plans", "at", now, limits.plans)
+    prune(db, "plans", "at", now, limits.plans, len(changes))
 
 
 def last_plans(db: sqlite3.Connection) -> dict[JobKey, tuple[int, str]]:
@@ -100,7 +100,7 @@ def add_observations(
         "INSERT OR REPLACE INTO observations (manager, job, start, uid, at, value) VALUES (?, ?, ?, ?, ?, ?)",
         [(*columns(one.key), one.uid, now, msgspec.json.encode(one).decode()) for one in observations],
     )
-    prune_observations(db, now, limits.observations)
+    prune_observations(db, now, limits.observations, len(observations))
 
 
 def all_observations(db: sqlite3.Connection) -> list[Observation]:
@@ -128,7 +128,7 @@ def add_event(
     db.execute(
         "INSERT INTO events (at, job, uid, what, why) VALUES (?, ?, ?, ?, ?)", (now, job, uid, what, why)
     )
-    prune(db, "events", "at", now, limits.events)
+    prune(db, "events", "at", now, limits.events, 1)
 
 
 def add_notes(db: sqlite3.Connection, notes: Sequence[tuple[JobKey, str, str]]) -> None:

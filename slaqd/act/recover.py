@@ -19,13 +19,12 @@ from typing import Any
 import msgspec
 
 from slaqd.act import schema, wal
-from slaqd.act.database import is_outside, read_only
+from slaqd.act.database import BESIDE, is_outside, read_only, refuse_odd
 from slaqd.act.journal import Journal
 from slaqd.adapter import Registration
 from slaqd.errors import StateError
 from slaqd.types import JobKey
 
-_BESIDE = ("", "-wal", "-shm")
 _REGISTRATION, _ENDED = (schema.SUMMED["jobs"].index(name) for name in ("registration", "ended"))
 
 
@@ -37,11 +36,14 @@ def open_journal(path: Path, now: float) -> Journal:
 
     Raises
     ------
+    StateRefused
+        A newer slaqd wrote it, or something that is no regular file has its name, or
+        that of what was set aside last and is to be read.
     StateError
-        The disk or the rights are in the way, or a newer slaqd wrote it. Nothing was
-        set aside then.
+        The disk or the rights are in the way. Nothing was set aside in either case.
 
     """
+    refuse_odd(_beside(path, ".new"))
     try:
         why = flaw_of(path)
     except OSError as error:
@@ -58,8 +60,9 @@ def flaw_of(path: Path) -> str | None:
     """Say what is wrong with a file; None where all that slaqd acts on is as it was written, or nothing is.
 
     Writes nothing, so that what is damaged stays as it is. For a journal that nobody writes
-    to meanwhile. OSError, and `StateError`, where it can't be told.
+    to meanwhile. OSError, and `StateError`, where it can't be told; `StateRefused` as `refuse_odd` raises it.
     """
+    refuse_odd(path)
     left = wal.look(_beside(path, "-wal"))
     if not path.exists():
         return "its main file is gone" if _beside(path, "-wal").exists() else None
@@ -149,7 +152,7 @@ def _set_aside(path: Path, now: float) -> None:
         free = f"{name}-{number}"
     try:
         # The main file first: once it is gone, no start takes what is left for a journal.
-        for end in _BESIDE:
+        for end in BESIDE:
             with suppress(FileNotFoundError):
                 _beside(path, end).rename(path.with_name(free + end))
         _sync(path.parent)
@@ -162,7 +165,7 @@ def _made(path: Path, why: str, now: float) -> Journal:
     """Make a journal under another name and move it into place whole: an empty file is never a new one."""
     new = _beside(path, ".new")
     try:
-        for end in _BESIDE:
+        for end in BESIDE:
             _beside(new, end).unlink(missing_ok=True)
         with closing(Journal(new)) as journal:
             newest = _newest_aside(path)

@@ -1,51 +1,17 @@
-"""The command ``slaqd-agent``."""
+"""Starts the command ``slaqd-agent``: sees to SIGHUP first, then loads the rest, which takes a while."""
 
 from __future__ import annotations
 
-import faulthandler
-import os
-import sys
-from pathlib import Path
-
-import click
-import msgspec
-
-import slaqd
-from slaqd import logs
-from slaqd.agent.service import serve
-from slaqd.config import Config, load_config
-from slaqd.errors import SlaqdError
-
-NAME = "slaqd-agent"
-EX_CONFIG = 78
+from slaqd.hangup import HangUp
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--config", "path", type=click.Path(path_type=Path), help="The configuration file of slaqd.")
-@click.option("--socket", "where", help="Overrides [agent] socket; systemd passes one by itself.")
-@click.version_option(slaqd.__version__)
-def main(path: Path | None, where: str | None) -> None:
-    """Read and write in users' trees for slaqd, each time as the user. Runs as root."""
-    try:
-        config = _read(path, where)
-        logs.configure()
-        faulthandler.enable()
-        if os.geteuid() != 0:
-            why = "has to be started as root: it becomes other users"
-            click.echo(logs.complaint(why, name=NAME), err=True)
-            sys.exit(os.EX_NOPERM)
-        serve(config)
-    except SlaqdError as error:
-        click.echo(logs.complaint(str(error), name=NAME), err=True)
-        sys.exit(EX_CONFIG)
+def main() -> None:
+    """Run `slaqd.agent.command.main`; the agent reads its configuration once, so SIGHUP changes nothing."""
+    HangUp().hear()
+    from slaqd.agent.command import main as command  # noqa: PLC0415 - after the line above, not before it
 
-
-def _read(path: Path | None, where: str | None) -> Config:
-    config = load_config(path)
-    if where is None:
-        return config
-    return msgspec.structs.replace(config, agent=msgspec.structs.replace(config.agent, socket=where))
+    command(prog_name="slaqd-agent")
 
 
 if __name__ == "__main__":
-    main(prog_name="slaqd-agent")
+    main()

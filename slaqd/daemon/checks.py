@@ -10,11 +10,10 @@ import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from slaqd import mounts
 from slaqd.clock import Clock
 from slaqd.config import Config, place
 from slaqd.daemon.others import ANY, WRITE, others_may
-from slaqd.daemon.state import network_file_system
+from slaqd.daemon.state import network_below
 from slaqd.sockets import LONGEST
 from slaqd.types import Finding, Severity
 
@@ -26,6 +25,10 @@ _LONG_AGO = 1_577_836_800.0  # 2020: a clock before that was never set
 
 def of_state(directory: Path) -> list[Finding]:
     """Look at the state directory: is it there, ours, shut to others, on a disk of this machine with room."""
+    kind = network_below(directory)
+    if kind is not None:  # as the start judges, also of one that isn't there yet
+        what = f"{directory}: on a network file system ({kind})"
+        return [_error(what, "set [slaqd] state_dir to a disk of this machine")]
     try:
         seen = directory.stat()
     except FileNotFoundError:
@@ -160,15 +163,7 @@ def _ownership(directory: Path, seen: os.stat_result) -> list[Finding]:
 def _disk(directory: Path) -> list[Finding]:
     room = os.statvfs(directory)
     free = room.f_bavail * room.f_frsize
-    kind = network_file_system(str(directory.resolve()), mounts.read())
     what = f"{directory}: {free // _MIB} MiB are free on its disk"
-    if kind is not None:
-        return [
-            _error(
-                f"{directory}: on a network file system ({kind})",
-                "set [slaqd] state_dir to a disk of this machine",
-            )
-        ]
     if free < _TOO_LITTLE:
         return [_error(what, "make room: slaqd only observes while it can't write")]
     return [_warning(what, "make room before slaqd can't write") if free < _LITTLE else _ok(what)]

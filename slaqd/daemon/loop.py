@@ -20,7 +20,7 @@ from slaqd.config import Config, EnforceSection, stop_file
 from slaqd.daemon.brakes import braked, free_to_start, halted, observed
 from slaqd.daemon.eyes import Eyes
 from slaqd.daemon.memory import Memory
-from slaqd.daemon.sentence import doubt, rooms
+from slaqd.daemon.sentence import doubt, rooms, with_alarm
 from slaqd.daemon.sentence import sentence as make_sentence
 from slaqd.daemon.tally import Tally
 from slaqd.daemon.view import View, live_views
@@ -199,7 +199,9 @@ class Loop:
             self._tally.blame(error)
             log.exception("a fault in the cycle", cycle=self._cycles)
             sentence = "nothing changed: a fault of slaqd's own, its trace is in the log"
-        self._memory.look_after()
+        with self._tally.blaming():
+            self._memory.look_after()
+        sentence = with_alarm(sentence, self._memory.alarm)
         self._publish(sentence, started)
         log.info(sentence, cycle=self._cycles)
         if self._finished is not None:
@@ -210,7 +212,7 @@ class Loop:
         """Show the cycle to those who look on from other threads."""
         with suppress(StateError):  # blamed already: what was last known of the brakes stays
             self._tally.brakes(
-                enforcing=self.enforcing,
+                enforcing=self.enforcing and not self._memory.alarm,
                 paused=self.paused,
                 halted=bool(self.halted),
                 journal_whole=not self._parts.journal.unconfirmed,
@@ -339,9 +341,7 @@ class Loop:
 
     def _let_start(self, snapshot: Snapshot, free: Collection[JobKey]) -> None:
         """Note which commands start unheld, for nobody may admit them now: later they are running jobs."""
-        waiting = [job.key for job in snapshot.jobs if job.state is State.WAITING]
-        if self._admits:
-            waiting = list(free)
+        waiting = free if self._admits else [job.key for job in snapshot.jobs if job.state is State.WAITING]
         if waiting:
             with self._tally.blaming():  # a full disk: they start all the same, and the next cycle notes it
                 self._parts.journal.let_start(waiting)

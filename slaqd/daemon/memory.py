@@ -83,15 +83,23 @@ class Memory:
             self._journal.tell("stopped", why, self._clock.wall())
 
     def look_after(self) -> None:
-        """Say once that the journal fails, try it each cycle, and say when a whole cycle went well again."""
-        failing = self._journal.failures != self._failures
-        self._failures = self._journal.failures
-        if failing:
+        """Say once that the journal fails, try it each cycle, and say when a whole cycle went well again.
+
+        Raises `StateError` where it failed since the last look, or when it was tried now.
+        """
+        failed = self._journal.failures != self._failures
+        try:
+            if self.alarm and not failed:
+                self._try()
+        finally:
+            self._failures = self._journal.failures
+        if failed:
             if not self.alarm:
                 log.error("the journal can't be written", error=self._journal.trouble, do=FREE_THE_DISK)
             self.alarm = self._journal.trouble
-        elif self.alarm:
-            with suppress(StateError):
-                self._journal.keep_fact("tried", repr(self._clock.wall()))
-                self.alarm = ""
-                log.warning("the journal can be written again")
+            raise StateError(self.alarm)
+
+    def _try(self) -> None:
+        self._journal.keep_fact("tried", repr(self._clock.wall()))
+        self.alarm = ""
+        log.warning("the journal can be written again")

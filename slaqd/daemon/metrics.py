@@ -114,7 +114,7 @@ def _of_the_state(counts: Counts) -> Iterator[Metric]:
     )
     yield GaugeMetricFamily(
         "slaqd_journal_writable",
-        "0 if the journal could not be read or written in the last cycle.",
+        "0 if the journal could not be read or written in the last cycle or since the one before.",
         int(counts.journal_writable),
     )
     yield GaugeMetricFamily(
@@ -123,7 +123,9 @@ def _of_the_state(counts: Counts) -> Iterator[Metric]:
         int(counts.journal_whole),
     )
     yield GaugeMetricFamily(
-        "slaqd_enforcing", "Whether slaqd may act: mode enforce, and no brake pulled.", int(counts.enforcing)
+        "slaqd_enforcing",
+        "Whether slaqd may act: mode enforce, no brake pulled, and a journal that can be written.",
+        int(counts.enforcing),
     )
     yield GaugeMetricFamily("slaqd_paused", "Whether everything is paused.", int(counts.paused))
     yield GaugeMetricFamily("slaqd_halted", "Whether the stop file halts every act.", int(counts.halted))

@@ -108,7 +108,7 @@ def _restored(
         journal.pause(one.key, paused=True)
     if job is None and jobs:
         journal.keep_fact("paused", "1")
-    run = journal.begin_run(clock.wall())
+    run = journal.begin_run(clock.wall(), offline=f"{why}, without a slaqd")
     actions = [
         Restore(id=f"{run}.r-{number}", key=one.key, incarnation=snapshot.incarnation, why=why)
         for number, one in enumerate(jobs)

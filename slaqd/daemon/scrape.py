@@ -45,8 +45,9 @@ class Address:
 class Scrapes:
     """Serves ``/metrics`` from threads of its own until closed.
 
-    A reader that says nothing for `SILENCE_S` or isn't done within `WHOLE_S` is let go. Raises OSError where
-    the address can't be had; a socket that a dead slaqd left is replaced.
+    A reader that says nothing for `SILENCE_S` or isn't done within `WHOLE_S` is let go; where all places
+    are taken, sooner: whoever has been there the longest without having asked makes room for the next one.
+    Raises OSError where the address can't be had; a socket that a dead slaqd left is replaced.
     """
 
     def __init__(self, address: Address, registry: CollectorRegistry) -> None:
@@ -74,12 +75,13 @@ class _Threads(socketserver.ThreadingMixIn, socketserver.TCPServer):
     daemon_threads = True
     block_on_close = False
     allow_reuse_address = True
-    request_queue_size = 16
+    request_queue_size = 128
 
     def __init__(self, address: Address, registry: CollectorRegistry) -> None:
         self.registry = registry
         self._slots = threading.BoundedSemaphore(_AT_ONCE)
-        self._since: dict[socket.socket, float] = {}
+        self._since: dict[socket.socket, float] = {}  # in order of their coming
+        self._asked: set[socket.socket] = set()
         where = (address.host, address.port) if address.path is None else str(address.path)
         six = socket.AF_INET6 if ":" in address.host else socket.AF_INET
         self.address_family = six if address.path is None else socket.AF_UNIX
@@ -99,7 +101,7 @@ class _Threads(socketserver.ThreadingMixIn, socketserver.TCPServer):
     def process_request(
         self, request: socket.socket | tuple[bytes, socket.socket], client_address: object
     ) -> None:
-        if not self._slots.acquire(blocking=False):
+        if not self._slots.acquire(blocking=False) and not self._room_is_made():
             self.shutdown_request(request)
             return
         self._since[cast("socket.socket", request)] = time.monotonic()
@@ -109,6 +111,20 @@ class _Threads(socketserver.ThreadingMixIn, socketserver.TCPServer):
             self._done(request)
             raise
 
+    def _room_is_made(self) -> bool:
+        """Let go of the reader that has been silent the longest; its place is free once it notices."""
+        silent = next((each for each in self._since.copy() if each not in self._asked), None)
+        if silent is None:
+            return False
+        self._since.pop(silent, None)
+        with suppress(OSError):
+            silent.shutdown(socket.SHUT_RDWR)
+        return self._slots.acquire(timeout=_POLL_S)
+
+    def heard(self, request: socket.socket) -> None:
+        """Note that a reader has sent a whole request: it keeps its place until it is answered."""
+        self._asked.add(request)
+
     def process_request_thread(self, request: object, client_address: object) -> None:
         try:
             super().process_request_thread(request, client_address)  # type: ignore[arg-type]  # as above
@@ -117,6 +133,7 @@ class _Threads(socketserver.ThreadingMixIn, socketserver.TCPServer):
 
     def _done(self, request: object) -> None:
         self._since.pop(cast("socket.socket", request), None)
+        self._asked.discard(cast("socket.socket", request))
         self._slots.release()
 
     def service_actions(self) -> None:
@@ -136,6 +153,12 @@ class _Scrape(BaseHTTPRequestHandler):
     timeout = SILENCE_S
     server_version = "slaqd"
     sys_version = ""
+
+    def parse_request(self) -> bool:
+        """Read the rest of a request, as the base does."""
+        whole = super().parse_request()
+        cast("_Threads", self.server).heard(self.connection)
+        return whole
 
     def do_GET(self) -> None:
         """Give the numbers in the form that was asked for."""

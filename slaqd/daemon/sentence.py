@@ -13,6 +13,11 @@ def doubt(unconfirmed: str) -> str:
     return f"paused until an admin says slaqctl resume: {unconfirmed}" if unconfirmed else ""
 
 
+def with_alarm(said: str, alarm: str) -> str:
+    """Add to a cycle's sentence what an admin should look at, unless it says so already."""
+    return said if alarm in said else f"{said}; {alarm}"
+
+
 def rooms(snapshot: Snapshot) -> dict[str, int]:
     """Count each pool's room in units of the jobs in it; the smallest unit speaks for all."""
     found: dict[str, int] = {}

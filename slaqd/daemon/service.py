@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -29,6 +28,7 @@ from slaqd.daemon.server import Server
 from slaqd.daemon.state import state
 from slaqd.daemon.verbs import Verbs
 from slaqd.errors import ConfigError
+from slaqd.hangup import HangUp
 from slaqd.notify import Notify
 from slaqd.types import Severity
 
@@ -70,11 +70,18 @@ def make_adapter(config: Config, clock: Clock, journal: Journal, as_user: AsUser
     return FollowFiles(create(section, clock, journal, as_user), as_user, journal, clock)
 
 
-def serve(config: Config, *, once: bool = False, again: Callable[[], Config] | None = None) -> None:
+def serve(
+    config: Config,
+    *,
+    once: bool = False,
+    again: Callable[[], Config] | None = None,
+    hang_up: HangUp | None = None,
+) -> None:
     """Run the daemon until SIGTERM or SIGINT; with ``once``, for a single cycle.
 
-    On SIGHUP the configuration is read anew, by ``again``. A graceful stop gives every
-    job free CPU again. Raises `SlaqdError` where the daemon can't start.
+    On SIGHUP the configuration is read anew, by ``again``; before the first cycle where ``hang_up``
+    has heard it already. A graceful stop gives every job free CPU again. Raises `SlaqdError` where the
+    daemon can't start.
     """
     check_config(config)
     clock = SystemClock()
@@ -89,7 +96,7 @@ def serve(config: Config, *, once: bool = False, again: Callable[[], Config] | N
                 journal=journal,
                 run=journal.begin_run(clock.wall()),
             )
-            _serve(parts, agent, once=once, again=again)
+            _serve(parts, agent, once=once, again=again, hang_up=hang_up)
         finally:
             journal.close()
             if agent is not None:
@@ -102,6 +109,7 @@ def _serve(
     *,
     once: bool,
     again: Callable[[], Config] | None = None,
+    hang_up: HangUp | None = None,
 ) -> None:
     notify = Notify()
 
@@ -132,7 +140,7 @@ def _serve(
     server = Server(Path(section.socket), Verbs(parts, loop, everybody=everybody).answer, everybody=everybody)
     exporter = Exporter(lambda: loop.config, lambda: loop.view)
     # Around the end too: an impatient second Ctrl-C must not leave jobs under quota.
-    with _signals(loop, lambda: _reread(loop, notify, again)):
+    with _signals(loop, lambda: _reread(loop, notify, again), hang_up or HangUp()):
         try:
             notify.patience(section.epoch_s)
             notify.ready()
@@ -161,34 +169,26 @@ def _reread(loop: Loop, notify: Notify, again: Callable[[], Config] | None) -> C
 
 
 @contextmanager
-def _signals(loop: Loop, reread: Callable[[], Config]) -> Iterator[None]:
+def _signals(loop: Loop, reread: Callable[[], Config], before_it: HangUp) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    on_terminal = _has_terminal()
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         loop.stop()
 
     def hang_up(_number: int, _frame: FrameType | None) -> None:
-        if on_terminal and not _has_terminal():
+        if before_it.closed:
             loop.stop()  # the window was closed, nobody asks to reload
         else:
             loop.reload(reread)
 
     handlers = {signal.SIGTERM: stop, signal.SIGINT: stop, signal.SIGHUP: hang_up}
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    if before_it.asked:
+        loop.reload(reread)
     try:
         yield
     finally:
         for number, old in before.items():
             signal.signal(number, old)
-
-
-def _has_terminal() -> bool:
-    """Tell whether this process has a controlling terminal that is still there (tty(4))."""
-    try:
-        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC))
-    except OSError:
-        return False
-    return True

@@ -50,16 +50,25 @@ def network_file_system(path: str, mounted: Iterable[Mount]) -> str | None:
     return kind if kind in _NETWORK or _NETWORK_FUSE.fullmatch(kind) else None
 
 
+def network_below(directory: Path) -> str | None:
+    """Name the type of the network file system that a directory lies on, or would lie on if it were made.
+
+    None where it is local; also where it can't be resolved: it can't be used then either, and the use
+    says why.
+    """
+    try:
+        return network_file_system(str(directory.resolve()), mounts.read())
+    except (OSError, RuntimeError, ValueError):
+        return None
+
+
 def refuse_network(directory: Path) -> None:
     """Raise `StateRefused` where a directory lies, or would lie, on a network file system.
 
     Locks and shared memory, on which SQLite's log stands, don't hold between machines,
     and a server that hangs would hang slaqd.
     """
-    try:
-        kind = network_file_system(str(directory.resolve()), mounts.read())
-    except (OSError, RuntimeError, ValueError):
-        return  # what can't be resolved can't be used either, and the use says why
+    kind = network_below(directory)
     if kind is not None:
         msg = (
             f"{directory}: the state can't lie on a network file system ({kind});"

@@ -9,7 +9,7 @@ import pytest
 
 from slaqd import errors
 from slaqd.cli import exit_status
-from slaqd.daemon.__main__ import EX_CONFIG, EX_IOERR, EX_TEMPFAIL, status_of
+from slaqd.daemon.command import EX_CONFIG, EX_IOERR, EX_TEMPFAIL, status_of
 
 
 def drawn() -> dict[str, str | None]:

@@ -13,6 +13,7 @@ import pytest
 from modelled import key, registration
 
 from slaqd.act import Journal, schema
+from slaqd.act.past import Ask
 from slaqd.errors import StateError, StateRefused
 from slaqd.types import Accepted, JobKey, Refused, Restore, SetUnits, Unknown
 
@@ -221,18 +222,21 @@ def test_an_outcome_once_written_is_not_overwritten(journal: Journal) -> None:
     assert [row.outcome for row in journal.actions()] == ["Accepted"]
 
 
-def test_starts_are_counted_and_what_is_a_month_old_goes(journal: Journal) -> None:
-    now = 100 * DAY
-    journal.register(registration(1))
-    journal.register(registration(2))
-    journal.end(key(1), now - 31 * DAY, "{}")
-    journal.end(key(2), now - 29 * DAY, "{}")
-    journal.intend([set_units("old", 1, 1)], {}, now - 31 * DAY, {})
-    journal.intend([set_units("young", 2, 1)], {}, now - 29 * DAY, {})
-    assert journal.begin_run(now) == 1
-    assert journal.begin_run(now) == 2
-    assert [row.registration.key for row in journal.ended(0.0)] == [key(2)]
-    assert [row.id for row in journal.actions()] == ["young"]
+def test_starts_are_counted(journal: Journal) -> None:
+    assert [journal.begin_run(10.0), journal.begin_run(20.0)] == [1, 2]
+    assert [(one.at, one.what, one.why) for one in journal.past(Ask())] == [
+        (10.0, "started", "start 1"),
+        (20.0, "started", "start 2"),
+    ]
+
+
+def test_who_writes_without_a_daemon_is_counted_and_is_no_start(journal: Journal) -> None:
+    journal.begin_run(10.0)
+    assert Journal(journal.path).begin_run(20.0, offline="slaqctl restore, without a slaqd") == 2
+    last = journal.past(Ask())[-1]
+    assert (last.what, last.why) == ("taken over", "slaqctl restore, without a slaqd")
+    with pytest.raises(StateError, match="another slaqd has taken this journal over"):
+        journal.keep_fact("a", "1")
 
 
 def test_a_job_that_runs_for_months_is_not_forgotten(journal: Journal) -> None:
@@ -285,8 +289,8 @@ def test_what_is_no_journal_is_said_with_its_path_and_left_alone(tmp_path: Path)
     assert path.read_bytes() == b"my thesis " * 1000
 
 
-def test_a_directory_in_its_place_is_said(tmp_path: Path) -> None:
-    with pytest.raises(StateError, match="can't be opened"):
+def test_a_directory_in_its_place_and_a_folder_that_is_missing_are_said(tmp_path: Path) -> None:
+    with pytest.raises(StateRefused, match="no regular file"):
         Journal(tmp_path)
     with pytest.raises(StateError, match="can't be opened"):
         Journal(tmp_path / "nowhere" / "journal.sqlite")

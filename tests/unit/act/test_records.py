@@ -67,6 +67,38 @@ def test_a_running_daemon_drops_what_is_a_month_old(tmp_path: Path) -> None:
     journal.close()
 
 
+def kept(journal: Journal) -> dict[str, int]:
+    return {table: count(journal, table) for table in (*TABLES, "jobs")}
+
+
+def test_a_start_and_a_write_with_a_clock_that_is_far_ahead_cost_two_rows_for_each_that_is_written(
+    tmp_path: Path,
+) -> None:
+    journal = Journal(tmp_path / "journal.sqlite")
+    act(journal, 0, 0.0)
+    before = kept(journal)
+    ahead = 400 * DAY
+    journal.begin_run(ahead)
+    assert kept(journal) == {**before, "events": 25 + 1 - 2}
+    journal.intend([SetUnits("one", key(1), "one", 3, "gain")], {}, ahead, {})
+    journal.keep_seen([Change(key(1), 1000, 3, "gain")], [Observation(key(1), 1000, "log")], ahead)
+    journal.register(registration(99))
+    journal.end(key(99), ahead, "{}")
+    assert kept(journal) == {"actions": 24, "plans": 24, "observations": 24, "jobs": 24, "events": 24}
+    assert [row.id for row in journal.actions()][:2] == ["2", "3"]
+    journal.close()
+
+
+def test_much_at_once_drops_no_more_than_a_hundred_of_what_is_too_old(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.sqlite")
+    for turn in range(6):
+        act(journal, turn, 0.0)
+    many = [SetUnits(f"n{number}", key(number), "one", 3, "gain") for number in range(90)]
+    journal.intend(many, {}, 400 * DAY, {})
+    assert count(journal, "actions") == 150 + 90 - 100
+    journal.close()
+
+
 def test_live_jobs_are_never_dropped(journal: Journal) -> None:
     for number in range(1000, 1000 + 3 * FEW.ended):
         journal.register(registration(number, submitted=0.0))

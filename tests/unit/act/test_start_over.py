@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
+import socket
 import sqlite3
+import stat
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from modelled import key, registration
 
-from slaqd.act import Journal, open_journal, schema
+from slaqd.act import Journal, open_journal, schema, wal
 from slaqd.act import recover as room
-from slaqd.errors import StateError
+from slaqd.act.past import Ask, read_past
+from slaqd.errors import StateError, StateRefused
 
 NOW = 1_772_424_000.0
 NAME = "journal.sqlite"
@@ -36,11 +43,95 @@ def change(path: Path, *statements: str) -> None:
             db.execute(statement)
 
 
-def test_a_log_that_cant_be_read_is_no_damage(path: Path) -> None:
-    path.with_name(f"{NAME}-wal").mkdir()
-    with pytest.raises(StateError, match="the journal can't be read: Is a directory"):
+def failing(_path: object) -> None:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def test_a_log_that_cant_be_read_is_no_damage(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wal, "look", failing)
+    with pytest.raises(StateError, match="the journal can't be read: Input/output error") as caught:
         open_journal(path, NOW)
+    assert not isinstance(caught.value, StateRefused)
     assert path.exists()
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def device(path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("makes a device")
+    os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(1, 5))  # /dev/zero, of which there is no end
+
+
+def socket_file(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as sock, contextlib.chdir(path.parent):
+        sock.bind(path.name)  # its whole path may be too long for one
+
+
+def link(path: Path) -> None:
+    path.symlink_to(path.with_name("elsewhere"))
+
+
+ODD = (Path.mkdir, pipe, device, socket_file, link)
+
+
+# A pipe that is opened all the same would hang in SQLite, which no signal gets out of: hence the thread.
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(StateRefused) as caught:
+        open_journal(path, NOW)
+    return str(caught.value)
+
+
+@pytest.mark.timeout(60, method="thread")
+@pytest.mark.parametrize("make", ODD)
+@pytest.mark.parametrize("end", ["", "-wal", "-shm", ".new", ".new-wal"])
+def test_what_is_no_regular_file_is_refused_and_neither_opened_nor_renamed(
+    path: Path, make: Callable[[Path], None], end: str
+) -> None:
+    odd = path.with_name(NAME + end)
+    odd.unlink(missing_ok=True)
+    make(odd)
+    before = {each.name: each.lstat().st_ino for each in path.parent.iterdir()}
+    for _ in range(2):
+        assert refusal(path) == f"{odd}: no regular file, as the journal's all are; move it away"
+    assert {each.name: each.lstat().st_ino for each in path.parent.iterdir()} == before
+
+
+@pytest.mark.timeout(60, method="thread")
+@pytest.mark.parametrize("make", ODD)
+@pytest.mark.parametrize("end", ["", "-wal"])
+def test_nor_is_such_a_thing_read_for_jobs_where_a_damaged_journal_was_set_aside(
+    path: Path, make: Callable[[Path], None], end: str
+) -> None:
+    path.unlink()
+    make(path.with_name(f"{ASIDE}{end}"))
+    before = path.with_name(f"{ASIDE}{end}").lstat()
+    for _ in range(2):
+        assert refusal(path).startswith(f"{path.parent / ASIDE}{end}: no regular file")
+    after = path.with_name(f"{ASIDE}{end}").lstat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert not path.exists()
+
+
+@pytest.mark.timeout(60, method="thread")
+@pytest.mark.parametrize("make", ODD)
+def test_who_only_looks_refuses_it_too(path: Path, make: Callable[[Path], None]) -> None:
+    path.unlink()
+    make(path)
+    looks: list[Callable[[], object]] = [
+        lambda: room.flaw_of(path),
+        lambda: room.kept(path),
+        lambda: Journal(path),
+    ]
+    for look in looks:
+        with pytest.raises(StateRefused, match="no regular file"):
+            look()
+    with pytest.raises(StateError):  # where a link leads to nothing, there is no journal to tell from
+        read_past(path, Ask())
 
 
 def test_an_empty_file_is_never_taken_for_a_new_journal(path: Path) -> None:
@@ -115,12 +206,11 @@ def test_what_cant_be_set_aside_is_named_and_no_new_journal_is_made(path: Path) 
     assert path.with_name(ASIDE).read_bytes() == b"no journal at all"
 
 
-def test_what_is_in_the_way_of_a_new_journal_is_named(tmp_path: Path) -> None:
-    path = tmp_path / NAME
-    path.with_name(f"{NAME}.new").mkdir()
-    with pytest.raises(StateError, match="the journal can't be made: Is a directory"):
-        open_journal(path, NOW)
-    assert not path.exists()
+def test_a_disk_that_takes_no_new_journal_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "_check_settled", failing)
+    with pytest.raises(StateError, match="the journal can't be made: Input/output error"):
+        open_journal(tmp_path / NAME, NOW)
+    assert not (tmp_path / NAME).exists()
 
 
 def test_a_new_journal_whose_log_is_still_beside_it_is_not_whole(tmp_path: Path) -> None:

@@ -14,13 +14,14 @@ from pathlib import Path
 import pytest
 from put_together import MYSELF, Daemon
 
+from slaqd import mounts
 from slaqd.act import Journal
 from slaqd.adapter import Registration, load
 from slaqd.config import AgentSection, Config, EnforceSection, SlaqdSection, parse_config
 from slaqd.daemon import alone, checks, doctor
 from slaqd.daemon.alone import of_place
-from slaqd.daemon.state import state
-from slaqd.errors import AdapterUnavailable
+from slaqd.daemon.state import refuse_network, state
+from slaqd.errors import AdapterUnavailable, StateRefused
 from slaqd.testing import ManualClock
 from slaqd.types import Finding, JobKey, Mode, Owner, Severity, Tag
 from slaqd.wire import Verb
@@ -63,11 +64,17 @@ def test_a_state_directory_open_to_others_is_a_warning(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["nfs4", "fuse.sshfs"])
-def test_a_network_file_system_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+@pytest.mark.parametrize("below", ["", "not/there/yet"])
+def test_a_network_file_system_is_an_error_where_the_start_refuses_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, below: str
 ) -> None:
-    monkeypatch.setattr(checks, "network_file_system", lambda *_: kind)
-    assert seen(checks.of_state(tmp_path), f"on a network file system ({kind})") == [ERROR]
+    info = tmp_path / "mountinfo"
+    info.write_text(f"40 27 0:50 / {tmp_path.resolve()} rw - {kind} server:/x rw\n", encoding="utf-8")
+    monkeypatch.setattr(mounts, "OWN", info)
+    with pytest.raises(StateRefused, match="network file system"):
+        refuse_network(tmp_path / below)
+    found = checks.of_state(tmp_path / below)
+    assert seen(found, f"on a network file system ({kind})") == [each.severity for each in found] == [ERROR]
 
 
 @pytest.mark.parametrize(("little", "severity"), [("_LITTLE", WARNING), ("_TOO_LITTLE", ERROR)])

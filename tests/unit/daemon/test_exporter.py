@@ -8,6 +8,7 @@ import socket
 import stat
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -40,8 +41,8 @@ def get(
     try:
         if where.path is not None:
             ask.sock = socket.socket(socket.AF_UNIX)
+            ask.sock.connect(str(where.path))  # with a deadline it would not wait in the queue (connect(2))
             ask.sock.settimeout(30)
-            ask.sock.connect(str(where.path))
         ask.request(method, path, headers={"Accept": accept} if accept else {})
         answer = ask.getresponse()
         return answer.status, answer.headers["Content-Type"], answer.read()
@@ -88,15 +89,54 @@ def test_a_head_gets_no_body_and_other_paths_and_verbs_no_numbers(serving: tuple
     assert get(where, method="POST")[0] == 501
 
 
-def test_readers_that_say_nothing_keep_nobody_out_for_long(
-    serving: tuple[Address, Scrapes], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("said", [b"", b"GET /metrics HTTP/1.1\r\nHost:"])
+def test_readers_that_have_not_asked_keep_nobody_out_who_asks(
+    serving: tuple[Address, Scrapes], monkeypatch: pytest.MonkeyPatch, said: bytes
 ) -> None:
     where, _ = serving
-    monkeypatch.setattr(scrape._Scrape, "timeout", 0.3)
-    silent = [connected(where) for _ in range(50)]
-    wait_for(lambda: answered(where), lambda: "the silent ones hold all places")
+    monkeypatch.setattr(scrape._Scrape, "timeout", 3600.0)
+    silent = []
+    for _ in range(300):
+        silent.append(connected(where))
+        with suppress(OSError):  # let go already: it made room for the next one
+            silent[-1].sendall(said)
+    for _ in range(5):
+        assert get(where)[0] == 200
     for sock in silent:
         sock.close()
+
+
+def test_who_has_asked_is_not_let_go_for_one_who_comes(tmp_path: Path) -> None:
+    asked, free = threading.Semaphore(0), threading.Event()
+
+    def slow() -> View:
+        asked.release()
+        free.wait()
+        return View(cycles=7)
+
+    where = Address(path=tmp_path / "m.sock")
+    scrapes = Scrapes(where, registry(Config, slow))
+    waiting = [connected(where) for _ in range(scrape._AT_ONCE)]
+    for sock in waiting:
+        sock.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+    assert all(asked.acquire(timeout=60) for _ in waiting)
+    with connected(where) as late:
+        assert _more(late) == b"", "there is no place for it"
+    free.set()
+    for sock in waiting:
+        assert sock.recv(15) == b"HTTP/1.0 200 OK"
+        sock.close()
+    scrapes.close()
+
+
+def test_who_is_let_go_and_who_was_answered_leave_nothing_behind(serving: tuple[Address, Scrapes]) -> None:
+    where, scrapes = serving
+    for _ in range(30):
+        connected(where).close()
+        assert get(where)[0] == 200
+    server = scrapes._server
+    wait_for(lambda: not server._since, lambda: "some are in still")
+    assert not server._asked
 
 
 def test_a_reader_that_drips_is_let_go_when_its_time_is_over(

@@ -183,6 +183,42 @@ def test_a_thousand_jobs_that_fail_alike_write_few_lines() -> None:
     assert waits.says("SetUnits refused", job="0") == 2
 
 
+def test_another_reason_is_news_and_the_same_one_is_not() -> None:
+    waits = Waits()
+    said = []
+    for error in ("epoch_s: expected a number >= 0.05", "epohc_s: unknown key", "epohc_s: unknown key"):
+        said.append(waits.says("the new configuration is not used", error=error))
+        waits.now += 2.0
+    assert said == [0, 0, None]
+    waits.now += logs.SILENCE_S
+    assert waits.says("the new configuration is not used", error="epohc_s: unknown key") == 1
+
+
+def test_reasons_that_are_ever_others_are_few_lines_and_hide_no_other_job() -> None:
+    waits = Waits()
+    said = [waits.says("SetUnits refused", job="1", error=f"{number} s late") for number in range(1000)]
+    assert [one for one in said if one is not None] == [0] * logs.MOST_REASONS
+    assert waits.says("SetUnits refused", job="2", error="too small") == 0
+    waits.now += logs.SILENCE_S
+    assert waits.says("SetUnits refused", job="1", error="again others") == 1000 - logs.MOST_REASONS
+
+
+def test_reasons_and_jobs_that_are_ever_others_are_few_lines_too() -> None:
+    waits = Waits()
+    said = [waits.says("SetUnits refused", job=f"{n % 40}", error=f"{n} s late") for n in range(1000)]
+    assert len([one for one in said if one is not None]) == logs.MOST_ALIKE
+
+
+def test_what_is_known_of_reasons_is_bounded() -> None:
+    waits = Waits()
+    for number in range(10_000):
+        waits.says(f"warning {number}", job=str(number), error="x" * 10_000 + str(number))
+        waits.now += 0.001
+    tables = (waits.patience._written, waits.patience._reasons, waits.patience._alike)
+    assert all(len(table) <= 1024 for table in tables)
+    assert max(len(word) for table in tables for key in table for word in key) <= 200
+
+
 def test_what_is_no_warning_always_passes() -> None:
     waits = Waits()
     assert [waits.says("no jobs", level="info") for _ in range(50)] == [0] * 50

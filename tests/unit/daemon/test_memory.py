@@ -13,6 +13,7 @@ from put_together import Daemon
 from structlog.testing import capture_logs
 
 from slaqd.act import open_journal, schema
+from slaqd.daemon.tally import Result
 from slaqd.testing import ManualClock
 from slaqd.types import Mode
 from slaqd.wire import EventView, Failure, HistoryArgs, JobArgs, StatusView, Verb
@@ -194,6 +195,32 @@ def test_an_alarm_ends_without_anything_to_do(daemon: Daemon) -> None:
     mended(daemon)
     daemon.cycle()
     assert daemon.loop.alarm == ""
+
+
+@pytest.mark.parametrize("jobs", [0, 1])
+def test_while_it_cant_be_written_every_cycle_says_and_counts_so_also_one_with_nothing_to_do(
+    daemon: Daemon, jobs: int
+) -> None:
+    if jobs:
+        daemon.start(1)
+    for _ in range(3):
+        quiet = daemon.cycle()
+    broken(daemon)
+    assert isinstance(daemon.ask(Verb.PAUSE, str, JobArgs()), Failure)
+    for number in range(1, 6):
+        sentence = daemon.cycle()
+        counts = daemon.loop.view.counts
+        assert sentence == daemon.ask(Verb.STATUS, StatusView).sentence == f"{quiet}; {daemon.loop.alarm}"
+        assert "readonly" in sentence
+        assert (counts.journal_writable, counts.enforcing, counts.cycles[Result.JOURNAL]) == (
+            False,
+            False,
+            number,
+        )
+    mended(daemon)
+    assert daemon.cycle() == quiet
+    counts = daemon.loop.view.counts
+    assert (counts.journal_writable, counts.enforcing, counts.cycles[Result.JOURNAL]) == (True, True, 5)
 
 
 # a journal that was damaged

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import MethodType
@@ -13,6 +14,8 @@ import pytest
 from put_together import Daemon
 from structlog.testing import capture_logs
 
+from slaqd.act import Journal
+from slaqd.act.past import Ask, read_past
 from slaqd.clock import SystemClock
 from slaqd.config import Config, SlaqdSection
 from slaqd.daemon.offline import restore_offline
@@ -77,6 +80,18 @@ def test_without_a_journal_there_is_nothing_to_restore(tmp_path: Path, below: st
     (tmp_path / "file").write_text("my thesis", encoding="utf-8")
     assert restore_offline(of(str(tmp_path / below)), None) == 0
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
+def test_what_restores_without_a_daemon_is_no_start_and_yet_writes_alone(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    tmp_path.chmod(0o700)
+    with closing(Journal(path)) as left:
+        left.begin_run(SystemClock().wall())
+        assert restore_offline(of(str(tmp_path)), None) == 0
+        told = [(one.what, one.why) for one in read_past(path, Ask())]
+        assert told == [("started", "start 1"), ("taken over", "slaqctl restore, without a slaqd")]
+        with pytest.raises(StateError, match="another slaqd has taken this journal over"):
+            left.keep_fact("a", "1")
 
 
 @pytest.mark.parametrize("job", [None, "1"])

@@ -13,7 +13,7 @@ import pytest
 
 from slaqd import mounts
 from slaqd.daemon import state as room
-from slaqd.daemon.__main__ import status_of
+from slaqd.daemon.command import status_of
 from slaqd.daemon.state import state
 from slaqd.errors import StateError
 
