@@ -19,8 +19,9 @@ class HangUp:
 
     def __init__(self) -> None:
         self.asked = False
-        self._on_terminal = _has_terminal()
         self._before = signal.getsignal(signal.SIGHUP)
+        # Who is started by nohup(1) outlives the terminal.
+        self._on_terminal = self._before is not signal.SIG_IGN and _has_terminal()
 
     @property
     def closed(self) -> bool:

@@ -150,9 +150,10 @@ def _key(number: int, start: int) -> JobKey:
 
 def _sweep(means: Cgroups, is_asked: Callable[[JobKey], bool]) -> None:
     for key in left_behind(means, lambda key: not is_asked(key)):
-        for _, place in means.places(key):
-            be_ours(place)
-        means.clear(key)
+        with suppress(PermissionError):  # one that isn't ours stays, and keeps no other from going
+            for _, place in means.places(key):
+                be_ours(place)
+            means.clear(key)
 
 
 def _checked(request: object) -> requests.Request:

@@ -166,8 +166,9 @@ class Journal(Database):
 
     def let_start(self, keys: Collection[JobKey]) -> None:
         """Note of commands that they may start without an admission: they are waiting jobs no more."""
-        free = [msgspec.structs.replace(job, waits=False) for job in self.registrations() if job.key in keys]
         with self._writing() as db:
+            known = self.registrations()
+            free = [msgspec.structs.replace(job, waits=False) for job in known if job.key in keys]
             db.executemany(
                 "UPDATE jobs SET registration = ? WHERE manager = ? AND job = ? AND start = ?",
                 [(msgspec.json.encode(job).decode(), *columns(job.key)) for job in free],

@@ -14,6 +14,8 @@ from slaqd.types import Struct
 KEEP_S = 30 * 86_400.0
 _DROP_AT_ONCE = 100
 _DROP_FOR_ONE = 2
+# Written by a clock that was ahead: such rows would stand before all that are too old until their time comes.
+_AHEAD_S = 86_400.0
 # Shares are counted anew when a hundredth of a table was written, not at each row.
 _SPARE = 100
 
@@ -35,17 +37,17 @@ class Limits(Struct, frozen=True):
 def prune(db: sqlite3.Connection, table: str, time: str, now: float, most: int, new: int) -> None:
     """Drop rows of a table that is numbered: all that are too many, of the too old some for ``new`` ones."""
     db.execute(
-        f"DELETE FROM {table} WHERE {time} < ? AND number IN"  # noqa: S608 - our own names
+        f"DELETE FROM {table} WHERE ({time} < ? OR {time} > ?) AND number IN"  # noqa: S608 - our own names
         f" (SELECT number FROM {table} ORDER BY number LIMIT ?)",
-        (now - KEEP_S, _some(new)),
+        (now - KEEP_S, now + _AHEAD_S, _some(new)),
     )
-    _share(db, table, "TRUE", "uid", "number", most)
+    _share(db, table, "", "uid", "number", most)
 
 
 def prune_observations(db: sqlite3.Connection, now: float, most: int, new: int) -> None:
     """Drop observations: all that are too many, of the too old some for ``new`` ones."""
     _drop_old(db, "observations", "at", now, new)
-    _share(db, "observations", "TRUE", "uid", "at", most)
+    _share(db, "observations", "", "uid", "at", most)
 
 
 def prune_ended(db: sqlite3.Connection, now: float, most: int, new: int) -> None:
@@ -73,14 +75,14 @@ def _some(new: int) -> int:
 
 def _share(db: sqlite3.Connection, table: str, which: str, user: str, order: str, most: int) -> None:
     """Of more than ``most`` rows drop the oldest of each user who has more than an even share."""
-    rows = f"FROM {table} WHERE {which}"
+    rows = f"FROM {table}" + (f" WHERE {which}" if which else "")
     if db.execute(f"SELECT COUNT(*) {rows}").fetchone()[0] <= most:
         return
     counts = dict(db.execute(f"SELECT {user}, COUNT(*) {rows} GROUP BY 1"))
     share = even_share(counts, most - most // _SPARE)
     db.executemany(
         f"DELETE FROM {table} WHERE rowid IN"  # noqa: S608 - our own names
-        f" (SELECT rowid {rows} AND {user} IS ? ORDER BY {order} LIMIT ?)",
+        f" (SELECT rowid {rows} {'AND' if which else 'WHERE'} {user} IS ? ORDER BY {order} LIMIT ?)",
         [(uid, count - share) for uid, count in counts.items() if count > share],
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -24,6 +25,9 @@ from slaqd.act.journal import Journal
 from slaqd.adapter import Registration
 from slaqd.errors import StateError
 from slaqd.types import JobKey
+
+_STAMP = ".corrupt-%Y%m%dT%H%M%SZ"
+_STAMPED = r"\.corrupt-\d{8}T\d{6}Z(-\d+)?"
 
 _REGISTRATION, _ENDED = (schema.SUMMED["jobs"].index(name) for name in ("registration", "ended"))
 
@@ -50,6 +54,8 @@ def open_journal(path: Path, now: float) -> Journal:
         msg = f"{path}: the journal can't be read: {error.strerror}"
         raise StateError(msg) from error
     if why is not None:
+        if (last := _newest_aside(path)) is not None:
+            refuse_odd(last)
         _set_aside(path, now)
     elif path.exists():
         return Journal(path)
@@ -144,8 +150,8 @@ def _beside(path: Path, end: str) -> Path:
 
 def _set_aside(path: Path, now: float) -> None:
     """Rename a journal and what belongs to it, so that they still belong together."""
-    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
-    name = free = f"{path.name}.corrupt-{stamp}"
+    stamp = time.strftime(_STAMP, time.gmtime(now))
+    name = free = path.name + stamp
     number = 1
     while path.with_name(free).exists():
         number += 1
@@ -191,11 +197,9 @@ def _check_settled(path: Path) -> None:
 
 def _newest_aside(path: Path) -> Path | None:
     """Find what was set aside last; where a kill left only its log, that still tells of it."""
-    names = {
-        one.name.removesuffix("-wal").removesuffix("-shm")
-        for one in path.parent.glob(f"{path.name}.corrupt-*")
-    }
-    found = [path.with_name(name) for name in names]
+    names = (one.name.removesuffix("-wal").removesuffix("-shm") for one in path.parent.iterdir())
+    ours = re.compile(re.escape(path.name) + _STAMPED)
+    found = [path.with_name(name) for name in set(names) if ours.fullmatch(name)]
     return max(found, key=lambda one: (one.exists(), one.name), default=None)
 
 

@@ -1,10 +1,10 @@
 """The minimums of running jobs: a user's own word, which takes nothing from other users that it can't have.
 
 A job that slaqd holds to its minimum or more keeps it. Any other one's is taken up where
-it fits beside those of all jobs, or, beside its user's own, into that user's even share
-of the room. Where all running jobs are one user's, whatever the room could hold is taken
-up, and what a job has already: nobody else is there to lose by it. Users of jobs that
-wait count like those of jobs that run; `slaqd.allocate.waiting` lets these in.
+it fits, beside its user's own, into that user's even share of the room; or else beside
+those of all jobs, where nobody waits for a share. Where all jobs are one user's, whatever
+the room could hold is taken up, and what a job has already: nobody else is there to lose
+by it. `slaqd.allocate.waiting` lets in who waits.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from slaqd.types import Job, Resources
 
 Left = list[tuple[Ask, str]]
 """Jobs that are left as they are, and why."""
+Late = list[tuple[Ask, int]]
+"""Running jobs whose minimums are beyond their users' shares, and how many of their units are counted."""
 
 
 class Shares:
@@ -55,8 +57,10 @@ class Shares:
 
 def take_up(
     running: Sequence[Ask], shares: Shares, jobs: Sequence[Job], room: Room
-) -> tuple[list[Ask], Left]:
-    """Take minimums and overheads out of the room; give the jobs that have theirs, and those left alone.
+) -> tuple[list[Ask], Late]:
+    """Take minimums and overheads out of the room; give the jobs that have theirs, and those beyond a share.
+
+    Of the latter what they use is taken out, no further than their user's share goes.
 
     Parameters
     ----------
@@ -71,23 +75,45 @@ def take_up(
 
     """
     whole = room.copy()
-    kept, left = [], []
+    kept, late = [], []
     for one in sorted(running, key=lambda one: _order(one, jobs)):
-        if _is_new(one, jobs) and not _has_room(one, shares, room, whole):
-            left.append(one)
+        if _is_new(one, jobs) and not _is_due(one, shares, whole):
+            late.append(one)
             continue
-        for each in (room, shares.of(one)):
-            take(each, one.unit, one.min, one.overhead)
+        _take_all(one, shares, room)
         kept.append(one)
-    for one in left:
-        _count(one, promised(jobs[one.index]), shares.of(one), room)
-    return kept, [(one, _why(one, whole)) for one in left]
+    return kept, [(one, _count(one, promised(jobs[one.index]), shares.of(one), room)) for one in late]
 
 
-def _has_room(one: Ask, shares: Shares, room: Room, whole: Room) -> bool:
+def take_late(late: Late, shares: Shares, room: Room, whole: Room, *, owing: bool) -> tuple[list[Ask], Left]:
+    """Take up minimums beyond a share that fit all the same; none while somebody is owed one (``owing``)."""
+    kept, left = [], []
+    for one, counted in late:
+        cost = room.cost(one.unit)
+        _give(room, shares.of(one), cost, counted)
+        if not owing and fits(one, room):
+            _take_all(one, shares, room)
+            kept.append(one)
+        else:
+            _give(room, shares.of(one), cost, -counted)
+            left.append((one, _why(one, whole)))
+    return kept, left
+
+
+def _take_all(one: Ask, shares: Shares, room: Room) -> None:
+    for each in (room, shares.of(one)):
+        take(each, one.unit, one.min, one.overhead)
+
+
+def _give(room: Room, share: Room, cost: tuple[int, ...], units: int) -> None:
+    for each in (room, share):
+        each.take(cost, -units)
+
+
+def _is_due(one: Ask, shares: Shares, whole: Room) -> bool:
     if shares.alone:
         return one.held >= one.min or fits(one, whole)
-    return fits(one, room) or shares.owe(one)
+    return shares.owe(one)
 
 
 def _order(one: Ask, jobs: Sequence[Job]) -> tuple[bool, float, int]:
@@ -116,12 +142,12 @@ def most_of(one: Ask, room: Room) -> int:
     return MOST_UNITS if most is None else min(most, MOST_UNITS)
 
 
-def _count(one: Ask, uses: int, mine: Room, room: Room) -> None:
-    """Count what a job uses that is left as it is, no further than its user's even share goes."""
+def _count(one: Ask, uses: int, mine: Room, room: Room) -> int:
+    """Count what a job uses, no further than its user's even share goes."""
     most = mine.most(mine.cost(one.unit))
     counted = uses if most is None else min(uses, most)
-    for each in (room, mine):
-        each.take(each.cost(one.unit), counted)
+    _give(room, mine, room.cost(one.unit), -counted)
+    return counted
 
 
 def _why(one: Ask, whole: Room) -> str:

@@ -123,13 +123,13 @@ class _Planner:
         for job in fast:
             take(room, job.unit, promised(job), job.overhead)
         whole = room.copy()
-        kept, left = take_up([one for one in asks if not one.waiting], shares, jobs, room)
-        admitted, waits = let_in([one for one in asks if one.waiting], shares, room, whole)
-        for one, why in left:
+        kept, late = take_up([one for one in asks if not one.waiting], shares, jobs, room)
+        entry = let_in([one for one in asks if one.waiting], late, shares, room, whole)
+        for one, why in entry.left:
             self._decide(one.index, jobs[one.index].target or 0, why)
-        for one, why in waits:
+        for one, why in entry.waits:
             self._decide(one.index, 0, why)
-        return sorted([*kept, *admitted], key=lambda one: one.index)
+        return sorted([*kept, *entry.kept], key=lambda one: one.index)
 
     def _explain(self, asks: Sequence[Ask], units: Sequence[int]) -> None:
         """Say of each job why it holds what it holds."""

@@ -4,44 +4,57 @@ A minimum within what is left of its user's even share goes before all that are 
 one, whoever was first: it is let in where it fits beside the minimums of what runs, whose
 jobs give back what they have above them, and until it does nothing beyond a share is.
 All shares together are no more than the room, so it waits only while others have more
-than theirs. Minimums beyond the shares follow in order of submission, into what is free.
+than theirs. Minimums beyond the shares follow into what is free: those of jobs that run
+already, then the others in order of submission.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from slaqd.allocate.ask import Ask
 from slaqd.allocate.gain import Room
-from slaqd.allocate.minimums import Left, Shares, are, count, fits, take
+from slaqd.allocate.minimums import Late, Left, Shares, are, count, fits, take, take_late
 
 
-def let_in(waiting: Sequence[Ask], shares: Shares, room: Room, whole: Room) -> tuple[list[Ask], Left]:
-    """Take minimums and overheads out of the room; give the jobs that are let in, and those that wait on.
+class Entry(NamedTuple):
+    """Who is let in, or taken up, beside those that have their minimums; and who isn't, with the reason."""
+
+    kept: list[Ask]
+    waits: Left
+    left: Left
+
+
+def let_in(waiting: Sequence[Ask], late: Late, shares: Shares, room: Room, whole: Room) -> Entry:
+    """Take minimums and overheads out of the room for whoever is let in.
 
     Parameters
     ----------
     waiting
         What the waiting jobs of one pool ask.
+    late
+        The running jobs that ask for more than a share.
     shares
         What the running jobs leave of each user's share.
     room
         What they leave of the room; afterwards, what is left of it.
     whole
-        The room before any minimum was taken. A job that neither it nor an even share
-        could ever hold lets all others pass.
+        The room before any minimum was taken. A waiting job that neither it nor an even
+        share could ever hold lets all others pass.
 
     """
-    queue, left = [], []
+    queue, never = [], []
     for one in sorted(waiting, key=lambda one: (one.submitted, one.index)):
         most = shares.most(one, whole)
         if most < one.min:
-            left.append((one, f"waits: needs {count(one.min)}, there {are(most)} in all"))
+            never.append((one, f"waits: needs {count(one.min)}, there {are(most)} in all"))
         else:
             queue.append(one)
     owed, short, rest = _owed(queue, shares, room)
+    taken, left = take_late(late, shares, room, whole, owing=bool(short))
     more, waits = _in_order(rest, short, shares, room)
-    return [*owed, *more], [*left, *waits]
+    return Entry([*owed, *taken, *more], [*never, *waits], left)
 
 
 def _owed(queue: Sequence[Ask], shares: Shares, room: Room) -> tuple[list[Ask], list[Ask], list[Ask]]:

@@ -11,7 +11,7 @@ import click
 import slaqd
 from slaqd.cli import EXIT_ERROR, exit_status
 from slaqd.cli.output import as_json, client, print_json, text, with_socket
-from slaqd.client import Client
+from slaqd.client import AnswerLostError, Client
 from slaqd.config import Config, load_config
 from slaqd.errors import ConfigError, DaemonUnreachable, NotPermitted, SlaqdError
 from slaqd.types import Finding, Severity
@@ -68,6 +68,8 @@ def _unanswered(error: SlaqdError) -> Finding:
         return Finding(Severity.ERROR, str(error), "ask as root, or as the user that slaqd runs as")
     if not isinstance(error, DaemonUnreachable):
         return Finding(Severity.ERROR, f"slaqd doesn't say how it is: {error}", "restart it: it may be older")
+    if isinstance(error, AnswerLostError):
+        return Finding(Severity.ERROR, str(error), "look at its log for why it ended; ask again")
     if isinstance(error.__cause__, FileNotFoundError | ConnectionRefusedError):
         return Finding(Severity.WARNING, str(error))
     return Finding(Severity.ERROR, str(error), "look at its log, then restart it: no job ends by that")

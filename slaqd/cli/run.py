@@ -112,7 +112,13 @@ def _program(name: str) -> str:
 
 def _enter(daemon: Client, child: Child, start: int, tag: Tag, name: str) -> str | None:
     """Register the waiting child and wait for its admission; None if it runs unmanaged, or no more."""
-    args = RegisterArgs(pgid=child.pid, start=start, tag=tag, name=name, cwd=str(Path.cwd()), waits=True)
+    try:
+        cwd = os.getcwd()  # noqa: PTH109 - its text is what counts
+        cwd.encode()
+    except (OSError, UnicodeEncodeError) as error:
+        _say(f"running unmanaged: slaqd can't be told the working directory: {error}")
+        return None
+    args = RegisterArgs(pgid=child.pid, start=start, tag=tag, name=name, cwd=cwd, waits=True)
     try:
         registered = register(daemon, args, _POLL_S, _say, alive=child.alive)
     except ControlError as error:

@@ -7,11 +7,15 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import TypeVar
 
+import structlog
+
 from slaqd.client import TIMEOUT_S
 from slaqd.daemon.loop import Loop
 from slaqd.errors import ControlError
 
 T = TypeVar("T")
+
+log = structlog.get_logger("slaqd")
 
 BRAKE_S = TIMEOUT_S - 0.5
 """A brake takes this long at most until it is answered: less than slaqctl waits for the answer."""
@@ -40,9 +44,12 @@ def beside(loop: Loop, what: str, act: Callable[[], T]) -> T:
     threading.Thread(target=_do, args=(loop, given, act), daemon=True, name="beside").start()
     wait([given], BRAKE_S)
     if given.cancel():
-        raise _again("slaqd is busy with a cycle", what)
+        msg = f"slaqd is busy with a cycle or another brake; {what} is paused already: ask again"
+        raise ControlError("refused", msg)
     if not given.done():
-        raise _again("slaqd is still giving back what jobs had", what)
+        given.add_done_callback(_tell)
+        msg = f"slaqd is still giving back what jobs had; {what} is paused already: see slaqctl jobs"
+        raise ControlError("refused", msg)
     return given.result()
 
 
@@ -56,5 +63,8 @@ def _do(loop: Loop, given: Future[T], act: Callable[[], T]) -> None:
             given.set_exception(error)
 
 
-def _again(busy: str, what: str) -> ControlError:
-    return ControlError("refused", f"{busy}; {what} is paused already: ask again")
+def _tell(given: Future[T]) -> None:
+    """Log what became of an act whose asker has been answered before its end."""
+    error = given.exception()
+    if error is not None:
+        log.error("a brake that took long has failed", error=str(error), exc_info=error)

@@ -50,10 +50,13 @@ def _has_access_list(where: int | Path) -> bool:
 
 def _is_private(gid: int, uid: int) -> bool:
     try:
-        groups = [grp.getgrgid(gid), *grp.getgrall()]
-        return is_private(gid, pwd.getpwuid(uid), pwd.getpwall(), groups)
+        owner, group = pwd.getpwuid(uid), grp.getgrgid(gid)
     except KeyError:
         return False
+    # All users and groups of a site may be many, and far away: they are asked for last.
+    return is_private(gid, owner, (), [group]) and is_private(
+        gid, owner, pwd.getpwall(), [group, *grp.getgrall()]
+    )
 
 
 def is_private(

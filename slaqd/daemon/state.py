@@ -24,6 +24,8 @@ _LASTING = frozenset(
     }
 )  # fmt: skip
 """What the system says of rights, names and what lies in the way: waiting changes none of it."""
+_NOT_HERE = frozenset({errno.EACCES, errno.EROFS})
+"""What the system says where a directory can't be made in the place that a disk is mounted on later."""
 _NO_FILE = frozenset({errno.EISDIR, errno.ELOOP, errno.ENXIO})
 """What the system says of a directory, a link, and a socket, where a file is to be opened."""
 
@@ -160,17 +162,17 @@ def _unusable(directory: Path, error: OSError | ValueError) -> StateError:
     """Tell apart what a later try may not meet any more from what waits for somebody."""
     why = error.strerror if isinstance(error, OSError) else error
     msg = f"{directory}: the state directory can't be used: {why}"
-    if isinstance(error, OSError) and (error.errno not in _LASTING or _leads_nowhere(directory)):
+    if isinstance(error, OSError) and (error.errno not in _LASTING or _may_come(directory, error)):
         return StateError(msg)
     return StateRefused(f"{msg}; mend that{_OR_ANOTHER}")
 
 
-def _leads_nowhere(directory: Path) -> bool:
-    """Tell whether it's a link to nothing: what it names may be on a disk that is mounted later."""
+def _may_come(directory: Path, failed: OSError) -> bool:
+    """Tell whether it isn't there, and may be on a disk that is mounted later."""
     try:
         directory.stat()
     except OSError as error:
-        return error.errno == errno.ENOENT and directory.is_symlink()
+        return error.errno == errno.ENOENT and (directory.is_symlink() or failed.errno in _NOT_HERE)
     return False
 
 

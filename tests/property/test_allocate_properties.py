@@ -301,13 +301,15 @@ def check_owed(machine: Machine, plan: Plan) -> None:
 
 
 def beyond(machine: Machine, plan: Plan) -> list[int]:
-    """List the users that were let in with more than their shares."""
-    more = dict.fromkeys(machine.users(), 0)
+    """List the users of whom something was let in, or adopted and taken up, although it's beyond a share."""
+    new, sums = set(), dict.fromkeys(machine.users(), 0)
     for job in machine.jobs:
-        if job.state is State.WAITING and units_of(plan, job):
-            more[job.owner.uid] += job.sizes.min
-    share = machine.even_share()
-    return [uid for uid, each in more.items() if each and machine.taken(uid) + each > share]
+        if _is_kept(job):
+            sums[job.owner.uid] += job.held
+        elif job.gap is None and units_of(plan, job):
+            sums[job.owner.uid] += job.sizes.min
+            new |= set() if job.target else {job.owner.uid}
+    return [uid for uid in new if sums[uid] > machine.even_share()]
 
 
 def check_not_more(machine: Machine, plan: Plan) -> None:

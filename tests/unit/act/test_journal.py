@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -14,6 +14,7 @@ from modelled import key, registration
 
 from slaqd.act import Journal, schema
 from slaqd.act.past import Ask
+from slaqd.adapter import Registration
 from slaqd.errors import StateError, StateRefused
 from slaqd.types import Accepted, JobKey, Refused, Restore, SetUnits, Unknown
 
@@ -334,3 +335,19 @@ def test_an_answer_finds_its_action_without_reading_them_all(journal: Journal) -
     ask = "EXPLAIN QUERY PLAN UPDATE actions SET answered = 1 WHERE id = 'a' AND outcome IS NULL"
     (step,) = journal._db.execute(ask).fetchall()
     assert "USING INDEX unanswered" in step[3]
+
+
+def test_what_is_said_of_a_job_while_it_is_let_start_is_not_lost(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody else writes between the look at a registration and its change."""
+    journal.register(registration(1, waits=True))
+    look = journal.registrations
+
+    def registrations() -> Sequence[Registration]:
+        assert journal._db.in_transaction
+        return look()
+
+    monkeypatch.setattr(journal, "registrations", registrations)
+    journal.let_start([key(1)])
+    assert [one.waits for one in look()] == [False]

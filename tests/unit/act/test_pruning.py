@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 from modelled import key, registration
 
 from slaqd.act import Journal
+from slaqd.act.past import Ask
 from slaqd.act.pruning import Limits, even_share
 from slaqd.act.records import Change, Observation
 from slaqd.types import Owner, SetUnits
 
 FEW = Limits(actions=50, plans=40, events=30, ended=20, observations=10)
 ALICE, MALLORY = 1000, 1001
+DAY = 86_400.0
 
 
 @pytest.fixture
@@ -88,3 +90,13 @@ def test_a_share_keeps_as_many_as_may_be_and_takes_from_nobody_who_has_less(
     assert kept <= max(most, len(counts))
     one_more = sum(min(count, share + 1) for count in counts.values())
     assert kept == sum(counts.values()) or one_more > most
+
+
+def test_rows_of_a_clock_that_was_ahead_keep_no_old_ones_from_going(journal: Journal) -> None:
+    for number in range(3):
+        journal.tell("paused", f"ahead {number}", 400 * DAY)
+    for number in range(20):
+        journal.tell("paused", f"old {number}", 0.0)
+    for _ in range(12):
+        journal.tell("paused", "new", 31 * DAY)
+    assert {event.why for event in journal.past(Ask())} == {"new"}

@@ -196,11 +196,12 @@ def test_an_ended_job_is_not_brought_back_to_life_from_a_damaged_journal(path: P
         assert "saved from it: jobs 2, notes 1" in journal.unconfirmed
 
 
-def test_what_cant_be_set_aside_is_named_and_no_new_journal_is_made(path: Path) -> None:
+def test_what_cant_be_set_aside_is_named_and_no_new_journal_is_made(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path.write_bytes(b"no journal at all")
-    path.with_name(f"{NAME}-shm").write_bytes(b"")
-    path.with_name(f"{ASIDE}-shm").mkdir()
-    with pytest.raises(StateError, match="the damaged journal can't be set aside: Is a directory"):
+    monkeypatch.setattr(room, "_sync", failing)
+    with pytest.raises(StateError, match="the damaged journal can't be set aside: Input/output error"):
         open_journal(path, NOW)
     assert not path.exists()
     assert path.with_name(ASIDE).read_bytes() == b"no journal at all"
@@ -244,3 +245,22 @@ def test_a_row_that_cant_be_read_though_its_sum_is_right_is_lost_alone(path: Pat
     with closing(open_journal(path, NOW)) as journal:
         assert [each.key for each in journal.registrations()] == [key(2)]
         assert "saved from it: jobs 1, notes 0" in journal.unconfirmed
+
+
+def test_what_somebody_keeps_under_a_like_name_is_not_taken_for_what_was_set_aside(path: Path) -> None:
+    path.with_name(f"{NAME}.corrupt-old").mkdir()
+    path.with_name(f"{NAME}.corrupt-backup.tar.gz").write_bytes(b"a backup")
+    path.write_bytes(b"damaged " * 1000)
+    open_journal(path, NOW).close()
+    assert path.with_name(ASIDE).read_bytes() == b"damaged " * 1000
+    journal = open_journal(path, NOW)
+    assert ASIDE in journal.unconfirmed
+    journal.close()
+
+
+def test_what_was_set_aside_before_and_is_no_file_is_named_before_anything_is_renamed(path: Path) -> None:
+    os.mkfifo(path.with_name(f"{NAME}.corrupt-20270101T000000Z"))
+    path.write_bytes(b"damaged " * 1000)
+    with pytest.raises(StateRefused, match="20270101T000000Z"):
+        open_journal(path, NOW)
+    assert path.read_bytes() == b"damaged " * 1000

@@ -228,3 +228,27 @@ def test_an_overhead_is_part_of_what_the_share_must_hold() -> None:
 
 def test_a_waiting_job_gets_nothing_whatever_it_was_held_to_before() -> None:
     assert units_of(runs("big", ALICE, 30, 30), waits("hers", CAROL, 16, target=16)) == [30, 0]
+
+
+def test_a_minimum_that_is_adopted_does_not_go_before_what_another_user_is_owed() -> None:
+    hog = runs("hog", ALICE, 30, 1, target=None)
+    plan = told(hog, waits("hers", CAROL, 15, submitted=9.0))
+    assert plan["hers"].units >= 15
+    assert plan["hog"].reason.startswith("left as it is: its minimum is 30 units, more than is free")
+    assert units_of(hog, runs("idle", CAROL, 1, 1, 1, gap="observed only", target=None)) == [0, 1]
+    assert units_of(runs("hog", ALICE, 29, 1, target=None), runs("own", CAROL, 1, 1, 1)) == [29, 1]
+
+
+def test_while_a_share_is_owed_no_adopted_minimum_beyond_a_share_is_taken_up() -> None:
+    jobs = runs("big", ALICE, 18, 18), runs("adopted", ALICE, 5, 1, target=None)
+    assert told(*jobs, runs("own", CAROL, 1, 1, 1))["adopted"].units >= 5
+    plan = told(*jobs, waits("hers", CAROL, 13))
+    assert plan["hers"].reason == "waits: needs 13 units, 12 free"
+    assert plan["adopted"].reason.startswith("left as it is")
+
+
+def test_of_two_that_are_adopted_the_one_within_a_share_is_taken_up_first() -> None:
+    hog = runs("hog", ALICE, 30, 1, target=None, submitted=1.0)
+    plan = told(hog, runs("due", BOB, 4, 1, target=None, submitted=2.0))
+    assert plan["due"].units >= 4
+    assert plan["hog"].units == 0

@@ -18,10 +18,10 @@ from slaqd.daemon.server import Server
 PATIENCE_S = 60.0
 
 
-def started(path: Path, script: str) -> subprocess.Popen[str]:
+def started(path: Path, script: str, cwd: Path | None = None) -> subprocess.Popen[str]:
     words: Sequence[str] = (sys.executable, "-c", "from slaqd.cli import main; main()", "run")
     words = [*words, "--socket", str(path), "--", "sh", "-c", script]
-    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd)
 
 
 def run(path: Path, code: str) -> tuple[int, str, str]:
@@ -74,3 +74,28 @@ def test_a_command_that_is_interrupted_while_its_slaqd_is_waited_for_is_not_call
         assert process.wait(PATIENCE_S) == 130
         assert (process.stdout.read(), process.stderr.read()) == ("", "")
     thread.join()
+
+
+def test_a_working_directory_that_has_no_name_in_utf_8_starts_the_command_unmanaged(tmp_path: Path) -> None:
+    odd = tmp_path / "odd\udce9"
+    odd.mkdir()
+    process = started(tmp_path / "s.sock", "echo ran; exit 7", cwd=odd)
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, out) == (7, "ran\n")
+    assert err.startswith("slaqctl run: running unmanaged: slaqd can't be told the working directory: ")
+
+
+def test_a_working_directory_that_is_gone_starts_the_command_unmanaged(tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    words = [sys.executable, "-c", "from slaqd.cli import main; main()", "run", "--socket", "/nowhere/s"]
+    script = 'cd gone && rmdir ../gone && exec "$@"'
+    ended = subprocess.run(
+        ["sh", "-c", script, "sh", *words, "--", "sh", "-c", "echo ran; exit 7"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (7, "ran\n"), ended.stderr
+    assert "Traceback" not in ended.stderr

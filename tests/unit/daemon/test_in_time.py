@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from living import wait_for
 from put_together import Daemon, Make
+from structlog.testing import capture_logs
 
 from slaqd.client import TIMEOUT_S, Client
-from slaqd.daemon.beside import BRAKE_S
+from slaqd.daemon.beside import BRAKE_S, beside
 from slaqd.daemon.server import Server
 from slaqd.errors import ControlError
 from slaqd.types import Action, Outcome
@@ -83,7 +85,9 @@ def test_a_resume_is_told_to_be_done_though_a_cycle_lasts(busy: Daemon, tmp_path
 def test_what_has_to_wait_for_a_cycle_is_paused_and_says_to_ask_again(
     busy: Daemon, tmp_path: Path, verb: Verb, job: str | None
 ) -> None:
-    with pytest.raises(ControlError, match=r"slaqd is busy with a cycle; .* is paused already: ask again"):
+    with pytest.raises(
+        ControlError, match=r"busy with a cycle or another brake; .* is paused already: ask again"
+    ):
         Client(tmp_path / "s.sock").ask(verb, str, JobArgs(job=job))
     assert busy.loop.paused or busy.journal.paused()
     assert busy.held() == {"1": 8}
@@ -112,10 +116,29 @@ def test_what_lasts_itself_is_told_to_go_on_and_is_done_in_the_end(
         return whole(actions, deadline)
 
     monkeypatch.setattr(served.adapter, "apply", slow)
-    with pytest.raises(ControlError, match=r"slaqd is still giving back .* is paused already: ask again"):
+    with pytest.raises(
+        ControlError, match=r"slaqd is still giving back .* is paused already: see slaqctl jobs"
+    ):
         Client(tmp_path / "s.sock").ask(verb, str, JobArgs(job=job))
     over.set()
     with served.loop.between_acts(PATIENCE_S) as free:
         assert free
     assert served.held() == {}
     assert [one.key.id for one in served.journal.registrations()] == ([] if verb is Verb.DROP else ["1"])
+
+
+def test_what_fails_after_its_asker_was_answered_is_logged(served: Daemon) -> None:
+    over = threading.Event()
+
+    def fails() -> None:
+        over.wait(PATIENCE_S)
+        raise RuntimeError("the reason")
+
+    with capture_logs() as logs:
+        with pytest.raises(ControlError, match="see slaqctl jobs"):
+            beside(served.loop, "job 1", fails)
+        over.set()
+        wait_for(lambda: logs, lambda: "nothing is logged")
+    assert [(each["event"], each["error"]) for each in logs] == [
+        ("a brake that took long has failed", "the reason")
+    ]

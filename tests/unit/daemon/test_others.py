@@ -155,3 +155,14 @@ def test_a_user_or_a_group_that_nobody_knows_is_not_taken_for_private(tmp_path: 
     for uid, gid in ((20_001, 0), (0, NOBODYS_GROUP)):
         os.chown(tmp_path, uid, gid)
         assert others_may(WRITE, tmp_path.stat(), tmp_path)
+
+
+def test_all_users_and_groups_of_a_site_are_asked_for_only_where_it_turns_on_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A directory service may have very many of them, and be slow."""
+    monkeypatch.setattr(grp, "getgrall", lambda: pytest.fail("all groups were asked for"))
+    monkeypatch.setattr(pwd, "getpwall", lambda: pytest.fail("all users were asked for"))
+    monkeypatch.setattr(grp, "getgrgid", lambda gid: group("shared", gid))
+    tmp_path.chmod(0o770)
+    assert others_may(WRITE, tmp_path.stat(), tmp_path)

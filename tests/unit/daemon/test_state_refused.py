@@ -116,3 +116,11 @@ def test_a_link_in_the_place_of_the_lock_is_named(tmp_path: Path) -> None:
 def test_a_link_to_a_disk_that_is_not_mounted_yet_has_slaqd_tried_again(tmp_path: Path) -> None:
     (tmp_path / "state").symlink_to(tmp_path / "disk" / "state")
     assert ends_with(tmp_path / "state") == PASSING
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+def test_a_place_that_a_disk_may_be_mounted_on_later_has_slaqd_tried_again(
+    tmp_path: Path, number: int
+) -> None:
+    error = OSError(number, os.strerror(number))
+    assert status_of(room._unusable(tmp_path / "disk" / "state", error)) == PASSING
