@@ -14,4 +14,4 @@ HERE = Path(__file__).parent
 def printed() -> dict[str, list[str]]:
     """Give what each script printed in the guest, by the script's name."""
     names = ["probe.py", "scenario.py", "several.py"]
-    return dict(zip(names, Guest().run_all([HERE / name for name in names], timeout=400), strict=True))
+    return dict(zip(names, Guest().run_all([HERE / name for name in names], timeout=900), strict=True))

@@ -22,7 +22,7 @@ from slaqd.types import Accepted, Adopt, Job, JobKey, Owner, Restore, SetUnits, 
 ROOT = Path("/sys/fs/cgroup")
 UNIT_MILLI = 50
 MEASURE_S = 8.0
-TRIES = 3
+TRIES = 8
 PATIENCE_S = 60.0
 BUSY = "while True: pass"
 

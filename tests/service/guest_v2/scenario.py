@@ -107,7 +107,7 @@ def delegated() -> None:
     properties = ["Delegate=yes", "User=daemon", f"Environment=PYTHONPATH={os.environ['PYTHONPATH']}"]
     options = [word for each in properties for word in ("-p", each)]
     command = ["systemd-run", "--quiet", "--wait", "--pipe", *options]
-    done = subprocess.run([*command, sys.executable, __file__, "delegated"], check=False, timeout=200)
+    done = subprocess.run([*command, sys.executable, __file__, "delegated"], check=False, timeout=500)
     check("the user's part ran to its end", done.returncode == 0, done.returncode)
 
 

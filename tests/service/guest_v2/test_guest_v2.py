@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-pytestmark = [pytest.mark.service, pytest.mark.timeout(900)]  # the first one may have to make the guest
+pytestmark = [pytest.mark.service, pytest.mark.timeout(1500)]  # the first one may have to make the guest
 
 
 @pytest.mark.parametrize("script", ["probe.py", "scenario.py", "several.py"])
