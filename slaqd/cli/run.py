@@ -116,7 +116,8 @@ def _enter(daemon: Client, child: Child, start: int, tag: Tag, name: str) -> str
         cwd = os.getcwd()  # noqa: PTH109 - its text is what counts
         cwd.encode()
     except (OSError, UnicodeEncodeError) as error:
-        _say(f"running unmanaged: slaqd can't be told the working directory: {error}")
+        why = error.strerror if isinstance(error, OSError) else "its name is not UTF-8 text"
+        _say(f"running unmanaged: slaqd can't be told the working directory: {why}")
         return None
     args = RegisterArgs(pgid=child.pid, start=start, tag=tag, name=name, cwd=cwd, waits=True)
     try:

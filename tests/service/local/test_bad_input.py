@@ -172,12 +172,14 @@ def test_a_job_that_asks_to_be_left_alone_runs_at_once_and_free(slaqd: Slaqd) ->
     assert slaqd.run("free", "/bin/sh", "-c", "exit 4").wait(PATIENCE_S) == 4
 
 
-def test_names_and_places_that_are_no_text_are_said(slaqd: Slaqd, tmp_path: Path) -> None:
+def test_a_place_that_is_no_text_is_said_and_the_command_runs_unmanaged(slaqd: Slaqd, tmp_path: Path) -> None:
     strange = os.fsencode(tmp_path) + b"/\xff"
     os.mkdir(strange)  # noqa: PTH102 - a path that is no text
-    done = slaqd.ctl("run", "--", "/bin/sh", "-c", "exit 0", cwd=strange)
-    assert done.returncode == 1
-    assert "not UTF-8 text" in done.stderr
+    done = slaqd.ctl("run", "--", "/bin/sh", "-c", "exit 7", cwd=strange)
+    assert done.returncode == 7
+    assert (
+        "running unmanaged: slaqd can't be told the working directory: its name is not UTF-8" in done.stderr
+    )
     assert "Traceback" not in done.stderr
 
 
