@@ -75,11 +75,11 @@ def least(job: Job) -> int:
     return min(job.held, job.sizes.min) if job.cannot_grow is not None and job.held else job.sizes.min
 
 
-def check_bounds(job: Job, allocation: Allocation) -> None:
+def check_bounds(snapshot: Snapshot, job: Job, allocation: Allocation) -> None:
     """Fail where one job's allocation is under its minimum, over its maximum, or what can't be."""
     assert allocation.reason
     assert allocation.units <= job.sizes.max
-    if job.state is State.RUNNING and not _is_left(job, allocation):
+    if job.state is State.RUNNING and not _is_left(snapshot, job, allocation):
         assert allocation.units >= least(job)
     elif allocation.units:
         assert allocation.units >= job.sizes.min
@@ -89,16 +89,18 @@ def check_bounds(job: Job, allocation: Allocation) -> None:
         assert allocation.units == job.held
 
 
-def _is_left(job: Job, allocation: Allocation) -> bool:
-    """Tell whether a job that slaqd doesn't hold to its minimum stays as it is, for want of room."""
-    return (job.target or 0) < min(least(job), job.sizes.min) and allocation.units == (job.target or 0)
+def _is_left(snapshot: Snapshot, job: Job, allocation: Allocation) -> bool:
+    """Tell whether a job that isn't held to its minimum stays as it is, lest it take another user's share."""
+    users = {one.owner.uid for one in snapshot.jobs if one.pool == job.pool}
+    unheld = (job.target or 0) < min(least(job), job.sizes.min) and allocation.units == (job.target or 0)
+    return unheld and len(users) > 1
 
 
 def check_plan(snapshot: Snapshot, plan: Plan) -> None:
     """Fail where a plan breaks a bound or a pool's room; only minimums may be more than the room."""
     assert [allocation.key for allocation in plan.allocations] == [job.key for job in snapshot.jobs]
     for job, allocation in zip(snapshot.jobs, plan.allocations, strict=True):
-        check_bounds(job, allocation)
+        check_bounds(snapshot, job, allocation)
     for pool, room in snapshot.pools.items():
         here = [
             (job, allocation.units)
@@ -120,7 +122,7 @@ def check_steps(snapshot: Snapshot, plan: Plan, actions: Sequence[Action]) -> No
     left = {
         job.key
         for job, allocation in zip(snapshot.jobs, plan.allocations, strict=True)
-        if job.state is State.RUNNING and _is_left(job, allocation)
+        if job.state is State.RUNNING and _is_left(snapshot, job, allocation)
     }
     snapshot = msgspec.structs.replace(
         snapshot, jobs=tuple(job for job in snapshot.jobs if job.key not in left)

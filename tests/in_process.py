@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import TypeVar
 
 import msgspec
-from slaqd_local import Config, requests
+from slaqd_local import Config, LocalAdapter, requests
 from slaqd_local.hands import LocalHands
+from standing_kernel import ALICE, Kernel
 
+from slaqd.adapter import Registration
 from slaqd.errors import AgentUnavailable
-from slaqd.types import Struct
+from slaqd.testing import ManualClock, MemoryStore
+from slaqd.types import JobKey, Owner, Struct, Tag
 
 T = TypeVar("T")
+KEY = JobKey("local", "101", 7)
 
 
 class InProcess:
@@ -43,3 +47,20 @@ class InProcess:
         if self.mute:
             raise AgentUnavailable("the answer was lost")
         return msgspec.msgpack.decode(answer, type=kind)
+
+
+class HeldWorld:
+    """A kernel with one job of alice's, and an adapter that holds it through the agent."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.agent = InProcess()
+        self.clock = ManualClock()
+        self.store = MemoryStore([Registration(KEY, Owner(ALICE, "alice"), Tag(max=9), "job", "/", 0.0)])
+        self.adapter = self.again()
+        kernel.end(102)  # one process is a job enough
+
+    def again(self) -> LocalAdapter:
+        """Start anew over the same store."""
+        self.adapter = LocalAdapter(Config(), self.clock, self.store, self.agent)
+        return self.adapter

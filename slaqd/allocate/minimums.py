@@ -25,17 +25,17 @@ Late = list[tuple[Ask, int]]
 class Shares:
     """What is left of each user's even share of a pool. Who has a job there counts once, running or waiting.
 
-    ``room`` is what the pool's jobs may hold together. ``fast`` are those that are held
+    ``room`` is what the pool's jobs may hold together. ``fixed`` are those that are held
     and can't be planned: they stay at their user's cost, and lower nobody else's share.
     """
 
-    def __init__(self, room: Room, asks: Sequence[Ask], fast: Sequence[Job], jobs: Sequence[Job]) -> None:
+    def __init__(self, room: Room, asks: Sequence[Ask], fixed: Sequence[Job], jobs: Sequence[Job]) -> None:
         self._owners = {one.index: jobs[one.index].owner.uid for one in asks}
-        users = {*self._owners.values(), *(job.owner.uid for job in fast)}
+        users = {*self._owners.values(), *(job.owner.uid for job in fixed)}
         self._even = room.part(max(1, len(users)))
         self._left = {uid: self._even.copy() for uid in users}
         self.alone = len(users) == 1
-        for job in fast:
+        for job in fixed:
             take(self._left[job.owner.uid], job.unit, promised(job), job.overhead)
 
     def user(self, one: Ask) -> int:
@@ -80,34 +80,34 @@ def take_up(
         if _is_new(one, jobs) and not _is_due(one, shares, whole):
             late.append(one)
             continue
-        _take_all(one, shares, room)
+        take_minimum(one, shares, room)
         kept.append(one)
-    return kept, [(one, _count(one, promised(jobs[one.index]), shares.of(one), room)) for one in late]
+    return kept, [(one, _count(one, promised(jobs[one.index]), shares, room)) for one in late]
 
 
 def take_late(late: Late, shares: Shares, room: Room, whole: Room, *, owing: bool) -> tuple[list[Ask], Left]:
     """Take up minimums beyond a share that fit all the same; none while somebody is owed one (``owing``)."""
     kept, left = [], []
     for one, counted in late:
-        cost = room.cost(one.unit)
-        _give(room, shares.of(one), cost, counted)
+        _take(one, -counted, shares, room)
         if not owing and fits(one, room):
-            _take_all(one, shares, room)
+            take_minimum(one, shares, room)
             kept.append(one)
         else:
-            _give(room, shares.of(one), cost, -counted)
+            _take(one, counted, shares, room)
             left.append((one, _why(one, whole)))
     return kept, left
 
 
-def _take_all(one: Ask, shares: Shares, room: Room) -> None:
+def take_minimum(one: Ask, shares: Shares, room: Room) -> None:
+    """Take a job's minimum and overhead out of the room and out of its user's share."""
     for each in (room, shares.of(one)):
         take(each, one.unit, one.min, one.overhead)
 
 
-def _give(room: Room, share: Room, cost: tuple[int, ...], units: int) -> None:
-    for each in (room, share):
-        each.take(cost, -units)
+def _take(one: Ask, units: int, shares: Shares, room: Room) -> None:
+    for each in (room, shares.of(one)):
+        each.take(each.cost(one.unit), units)
 
 
 def _is_due(one: Ask, shares: Shares, whole: Room) -> bool:
@@ -142,11 +142,12 @@ def most_of(one: Ask, room: Room) -> int:
     return MOST_UNITS if most is None else min(most, MOST_UNITS)
 
 
-def _count(one: Ask, uses: int, mine: Room, room: Room) -> int:
+def _count(one: Ask, uses: int, shares: Shares, room: Room) -> int:
     """Count what a job uses, no further than its user's even share goes."""
+    mine = shares.of(one)
     most = mine.most(mine.cost(one.unit))
     counted = uses if most is None else min(uses, most)
-    _give(room, mine, room.cost(one.unit), -counted)
+    _take(one, counted, shares, room)
     return counted
 
 

@@ -78,7 +78,7 @@ class _Planner:
 
     def split(self, pool: str, whole: Resources) -> None:
         """Take out what is held for good, admit in order, split the rest."""
-        room, asks, fast = Room(whole), [], []
+        room, asks, fixed = Room(whole), [], []
         for row, job in enumerate(self.snapshot.jobs):
             if job.pool != pool or job.state is State.ENDED:
                 continue
@@ -87,10 +87,10 @@ class _Planner:
                 asks.append(ask(row, job, self.capabilities, known=known))
             elif promised(job):
                 if _is_given(job):
-                    fast.append(job)
+                    fixed.append(job)
                 else:
                     take(room, job.unit, job.held, job.overhead)
-        asks = self._admit(asks, fast, room)
+        asks = self._admit(asks, fixed, room)
         shared = _for_units(asks, room)
         units = clamp(asks, self.policy.split(asks, self.forecast, shared), shared)
         self._explain(asks, units)
@@ -113,14 +113,14 @@ class _Planner:
         self.units[row] = units
         self.reasons[row] = reason
 
-    def _admit(self, asks: Sequence[Ask], fast: Sequence[Job], room: Room) -> list[Ask]:
+    def _admit(self, asks: Sequence[Ask], fixed: Sequence[Job], room: Room) -> list[Ask]:
         """Take minimums and overheads out of the room; keep the jobs that hold or get units.
 
         Running jobs come first, then the waiting ones.
         """
         jobs = self.snapshot.jobs
-        shares = Shares(room, asks, fast, jobs)
-        for job in fast:
+        shares = Shares(room, asks, fixed, jobs)
+        for job in fixed:
             take(room, job.unit, promised(job), job.overhead)
         whole = room.copy()
         kept, late = take_up([one for one in asks if not one.waiting], shares, jobs, room)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from slaqd.allocate.ask import Ask
 from slaqd.allocate.gain import Room
-from slaqd.allocate.minimums import Late, Left, Shares, are, count, fits, take, take_late
+from slaqd.allocate.minimums import Late, Left, Shares, are, count, fits, take, take_late, take_minimum
 
 
 class Entry(NamedTuple):
@@ -67,8 +67,7 @@ def _owed(queue: Sequence[Ask], shares: Shares, room: Room) -> tuple[list[Ask], 
     for one in queue:
         due = shares.user(one) not in stopped and shares.owe(one)
         if due and fits(one, room):
-            for each in (room, shares.of(one)):
-                take(each, one.unit, one.min, one.overhead)
+            take_minimum(one, shares, room)
             owed.append(one)
         else:
             (short if due else rest).append(one)

@@ -6,34 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from in_process import InProcess
-from slaqd_local import Config, LocalAdapter, leftovers
+from in_process import KEY, HeldWorld
+from slaqd_local import Config, leftovers
 from slaqd_local.hands import LocalHands
 from slaqd_local.requests import Sweep
-from standing_kernel import ALICE, BOBS, Kernel
+from standing_kernel import BOBS, Kernel
 
-from slaqd.adapter import Registration
-from slaqd.testing import ManualClock, MemoryStore
-from slaqd.types import Accepted, Adopt, JobKey, Owner, State, Tag
-
-KEY = JobKey("local", "101", 7)
+from slaqd.types import Accepted, Adopt, JobKey, State
 
 
-class World:
-    """One job of alice's, held through the agent."""
-
-    def __init__(self, kernel: Kernel) -> None:
-        self.kernel = kernel
-        self.agent = InProcess()
-        self.clock = ManualClock()
-        self.store = MemoryStore([Registration(KEY, Owner(ALICE, "alice"), Tag(max=9), "job", "/", 0.0)])
-        self.adapter = self.again()
-        kernel.end(102)  # one process is a job enough
-
-    def again(self) -> LocalAdapter:
-        self.adapter = LocalAdapter(Config(), self.clock, self.store, self.agent)
-        return self.adapter
-
+class World(HeldWorld):
     def hold(self) -> None:
         outcomes = self.adapter.apply([Adopt("a", KEY, "a-boot", 2)], self.clock.monotonic() + 1)
         assert list(outcomes) == [Accepted()]

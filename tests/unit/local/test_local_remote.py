@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 import pytest
-from in_process import InProcess
+from in_process import KEY, HeldWorld
 from slaqd_local import Config, LocalAdapter, processes
 from slaqd_local.cgroup1 import Cgroup1
 from slaqd_local.cgroup2 import Cgroup2
@@ -18,7 +18,6 @@ from standing_kernel import ALICE, ALICES, BOB, Kernel
 
 from slaqd.adapter import Registration
 from slaqd.errors import AdapterUnavailable
-from slaqd.testing import ManualClock, MemoryStore
 from slaqd.types import (
     Accepted,
     Adopt,
@@ -35,19 +34,10 @@ from slaqd.types import (
 )
 
 T = TypeVar("T")
-KEY = JobKey("local", "101", 7)
 BOOT = "a-boot"
 
 
-class World:
-    def __init__(self, kernel: Kernel) -> None:
-        self.kernel = kernel
-        self.agent = InProcess()
-        self.clock = ManualClock()
-        self.store = MemoryStore([Registration(KEY, Owner(ALICE, "alice"), Tag(max=9), "job", "/", 0.0)])
-        self.adapter = LocalAdapter(Config(), self.clock, self.store, self.agent)
-        kernel.end(102)  # one process is a job enough
-
+class World(HeldWorld):
     def job(self) -> Job:
         return self.adapter.snapshot(self.clock.monotonic() + 1).jobs[0]
 
