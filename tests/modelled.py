@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from slaqd.adapter import Capabilities, LeverSpec, Registration
 from slaqd.types import Allocation, Job, JobKey, Lever, Owner, Plan, Resources, Sizes, Snapshot, State, Tag
@@ -34,6 +35,16 @@ def job(
         key=key(number), name=f"job-{number}", owner=ME, state=state, pool=pool, tag=Tag(), lever=lever,
         unit=UNIT, sizes=Sizes(min=1, max=50), held=held, target=settled, gap=gap, overhead=overhead or {},
     )  # fmt: skip
+
+
+def job_of(name: str, owner: Owner, low: int = 1, high: int = 40, **more: Any) -> Job:
+    """Make a running job of somebody's that holds nothing, unless ``more`` says otherwise."""
+    given = {
+        "key": JobKey("t", name, 0), "name": name, "owner": owner, "state": State.RUNNING, "pool": "all",
+        "tag": Tag(), "lever": Lever.CPUS, "unit": {"cpu_milli": 1000}, "sizes": Sizes(low, max(low, high)),
+        "held": 0,
+    }  # fmt: skip
+    return Job(**{**given, **more})
 
 
 def snapshot(*jobs: Job, units: int = 10, gaps: tuple[str, ...] = ()) -> Snapshot:

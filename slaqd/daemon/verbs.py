@@ -15,9 +15,9 @@ from slaqd import wire
 from slaqd.act import refusals
 from slaqd.act.past import Ask
 from slaqd.adapter import Registration
-from slaqd.daemon.beside import BRAKE_S, beside
 from slaqd.daemon.doctor import of_daemon
 from slaqd.daemon.door import Buckets
+from slaqd.daemon.in_time import BRAKE_S, in_time
 from slaqd.daemon.loop import Loop, Parts
 from slaqd.daemon.rights import Rights
 from slaqd.daemon.view import ended_view, registered_view
@@ -262,7 +262,7 @@ class Verbs:
         keys = self._pause_and_name(job, uid)
         why = "asked by slaqctl restore"
         what = "everything" if job is None else f"job {job}"
-        wrong = beside(self._loop, what, lambda: refusals(self._loop.restore(keys, why)))
+        wrong = in_time(self._loop, what, lambda: refusals(self._loop.restore(keys, why)))
         self._loop.wake()
         if wrong:
             raise ControlError("refused", "; ".join(wrong))
@@ -273,7 +273,7 @@ class Verbs:
     def _drop(self, raw: msgspec.Raw, uid: int) -> str:
         job = _decode(raw, wire.NamedJobArgs).job
         (key,) = self._pause_and_name(job, uid)  # should slaqd die between the two, it isn't taken up again
-        beside(self._loop, f"job {job}", lambda: self._forget(key))
+        in_time(self._loop, f"job {job}", lambda: self._forget(key))
         return f"job {job} has back what it had, and slaqd knows it no more"
 
     def _forget(self, key: JobKey) -> None:

@@ -105,7 +105,7 @@ class Doings:
 
     def _ask(self, loop: Loop, verb: wire.Verb, name: str) -> None:
         args = msgspec.Raw(msgspec.json.encode(wire.JobArgs(self._world.keys[name].id)))
-        verbs.beside = lambda _loop, _what, act: act()
+        verbs.in_time = lambda _loop, _what, act: act()
         reply = verbs.Verbs(loop._parts, loop).answer(wire.Request(v=1, verb=verb, args=args), os.geteuid())
         assert reply.error is None, reply.error
         self._record.add(ACKNOWLEDGED)

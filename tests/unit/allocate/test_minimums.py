@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from bounds import CAPABILITIES, Table
 from hypothesis import given
 from hypothesis import strategies as st
+from modelled import job_of
 
 from slaqd.act import reconcile
 from slaqd.allocate import make_plan
 from slaqd.allocate.ask import ask
 from slaqd.tag import MOST_UNITS
-from slaqd.types import Job, JobKey, Lever, Owner, Plan, Sizes, Snapshot, State, Tag
+from slaqd.types import Job, Owner, Plan, Snapshot, State, Tag
 
 BOB, EVE = Owner(1, "bob"), Owner(2, "eve")
 ROOM = 40
-
-
-def job_of(name: str, owner: Owner, low: int = 1, high: int = ROOM, **more: Any) -> Job:
-    given = {
-        "key": JobKey("t", name, 0), "name": name, "owner": owner, "state": State.RUNNING, "pool": "all",
-        "tag": Tag(), "lever": Lever.CPUS, "unit": {"cpu_milli": 1000}, "sizes": Sizes(low, max(low, high)),
-        "held": 0,
-    }  # fmt: skip
-    return Job(**{**given, **more})
 
 
 def snapshot_of(*jobs: Job, units: int = ROOM) -> Snapshot:

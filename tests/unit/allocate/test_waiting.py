@@ -8,22 +8,18 @@ import msgspec
 import numpy as np
 import pytest
 from bounds import CAPABILITIES, Table
+from modelled import job_of
 
 from slaqd.act import reconcile
 from slaqd.allocate import POLICIES, make_plan
-from slaqd.types import Allocation, Job, JobKey, Lever, Owner, Plan, Sizes, Snapshot, State, Tag
+from slaqd.types import Allocation, Job, Lever, Owner, Plan, Snapshot, State
 
 ALICE, BOB, CAROL = Owner(1, "alice"), Owner(2, "bob"), Owner(3, "carol")
 ROOM = 30
 
 
 def waits(name: str, owner: Owner, low: int = 1, high: int = 0, **more: Any) -> Job:
-    given = {
-        "key": JobKey("t", name, 0), "name": name, "owner": owner, "state": State.WAITING, "pool": "all",
-        "tag": Tag(), "lever": Lever.CPUS, "unit": {"cpu_milli": 10}, "sizes": Sizes(low, max(low, high)),
-        "held": 0,
-    }  # fmt: skip
-    return Job(**{**given, **more})
+    return job_of(name, owner, low, high, **{"state": State.WAITING, "unit": {"cpu_milli": 10}, **more})
 
 
 def runs(name: str, owner: Owner, low: int, held: int, high: int = ROOM, **more: Any) -> Job:

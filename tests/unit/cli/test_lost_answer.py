@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
-import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from dying import dying
 from put_together import Call, Daemon
 
 from slaqd import client as clients
+from slaqd.cli.doctor import _unanswered
 from slaqd.client import AnswerLostError, Client, register
 from slaqd.daemon.server import Server
 from slaqd.errors import DaemonUnreachable
-from slaqd.types import Tag
+from slaqd.types import Severity, Tag
 from slaqd.wire import RegisterArgs, StatusView, Verb
 
 JOB = RegisterArgs(pgid=5, start=7, tag=Tag(), name="job", cwd="/", waits=True)
-
-
-@contextmanager
-def dying(path: Path) -> Iterator[None]:
-    """Play a slaqd that takes one question, and is killed before it answers: its socket is left behind."""
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(str(path))
-    listener.listen()
-
-    def end() -> None:
-        asked, _ = listener.accept()
-        asked.recv(65536)
-        listener.close()
-        asked.close()
-
-    thread = threading.Thread(target=end)
-    thread.start()
-    yield
-    thread.join()
 
 
 def test_an_answer_that_was_lost_is_told_from_a_slaqd_that_was_never_there(tmp_path: Path) -> None:
@@ -97,3 +76,15 @@ def test_a_command_that_changes_something_says_that_it_may_be_done(
     with dying(tmp_path / "dying.sock"):
         status, _, said = call("pause")
     assert (status, "it may have done what was asked, or not" in said) == (4, True)
+
+
+def test_doctor_calls_a_slaqd_that_ended_while_it_was_asked_an_error_and_one_that_never_was_a_warning(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "s.sock"
+    with dying(path), pytest.raises(AnswerLostError) as lost:
+        Client(path, 60).ask(Verb.STATUS, StatusView)
+    assert _unanswered(lost.value).severity is Severity.ERROR
+    with pytest.raises(DaemonUnreachable) as gone:
+        Client(path, 60).ask(Verb.STATUS, StatusView)
+    assert _unanswered(gone.value).severity is Severity.WARNING

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from dying import dying
 
 from slaqd import wire
 from slaqd.daemon.server import Server
@@ -54,26 +53,13 @@ def test_a_command_that_is_interrupted_while_its_slaqd_is_waited_for_is_not_call
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "s.sock"
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(str(path))
-    listener.listen()
-
-    def die() -> None:
-        asked, _ = listener.accept()
-        asked.recv(65536)
-        listener.close()
-        asked.close()
-
-    thread = threading.Thread(target=die)
-    thread.start()
-    with started(path, "echo ran") as process:
+    with dying(path), started(path, "echo ran") as process:
         assert process.stderr is not None
         assert process.stdout is not None
         assert "slaqd ended before it answered; waiting" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE_S) == 130
         assert (process.stdout.read(), process.stderr.read()) == ("", "")
-    thread.join()
 
 
 def test_a_working_directory_that_has_no_name_in_utf_8_starts_the_command_unmanaged(tmp_path: Path) -> None:

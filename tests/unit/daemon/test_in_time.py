@@ -12,7 +12,7 @@ from put_together import Daemon, Make
 from structlog.testing import capture_logs
 
 from slaqd.client import TIMEOUT_S, Client
-from slaqd.daemon.beside import BRAKE_S, beside
+from slaqd.daemon.in_time import BRAKE_S, in_time
 from slaqd.daemon.server import Server
 from slaqd.errors import ControlError
 from slaqd.types import Action, Outcome
@@ -136,7 +136,7 @@ def test_what_fails_after_its_asker_was_answered_is_logged(served: Daemon) -> No
 
     with capture_logs() as logs:
         with pytest.raises(ControlError, match="see slaqctl jobs"):
-            beside(served.loop, "job 1", fails)
+            in_time(served.loop, "job 1", fails)
         over.set()
         wait_for(lambda: logs, lambda: "nothing is logged")
     assert [(each["event"], each["error"]) for each in logs] == [

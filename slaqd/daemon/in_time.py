@@ -21,7 +21,7 @@ BRAKE_S = TIMEOUT_S - 0.5
 """A brake takes this long at most until it is answered: less than slaqctl waits for the answer."""
 
 
-def beside(loop: Loop, what: str, act: Callable[[], T]) -> T:
+def in_time(loop: Loop, what: str, act: Callable[[], T]) -> T:
     """Do an act while no cycle acts, and give what it gave.
 
     Parameters
@@ -41,7 +41,7 @@ def beside(loop: Loop, what: str, act: Callable[[], T]) -> T:
 
     """
     given: Future[T] = Future()
-    threading.Thread(target=_do, args=(loop, given, act), daemon=True, name="beside").start()
+    threading.Thread(target=_do, args=(loop, given, act), daemon=True, name="in time").start()
     wait([given], BRAKE_S)
     if given.cancel():
         msg = f"slaqd is busy with a cycle or another brake; {what} is paused already: ask again"
